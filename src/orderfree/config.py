@@ -1,0 +1,237 @@
+"""Every setting of a run. `orderfree config` prints these keys with their comments and defaults.
+
+Unknown keys are refused with the nearest name, and all problems are reported at once.
+The options of an encoder or objective are described beside its code, in its `Options` class."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from .errors import ConfigError, nearest
+
+Probability = Annotated[float, Field(ge=0, lt=1)]
+PositiveInt = Annotated[int, Field(gt=0)]
+
+METRICS = Literal["average", "micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy"]
+DECODERS = ("greedy", "beam", "br", "rescore", "joint")
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+class DataConfig(Section):
+    format: str = Field(
+        "auto",
+        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz; auto: by the file's name",
+    )
+    text_field: str = Field("text", description="name of the field or column that holds the text")
+    labels_field: str = Field("labels", description="name of the field or column that holds the labels")
+    id_field: str = Field("id", description="name of the optional field or column that holds the id")
+    label_separator: str = Field(
+        ",", min_length=1, description="what separates labels inside one CSV/TSV cell"
+    )
+    label_columns: list[str] | None = Field(
+        None,
+        description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
+    )
+    features_field: str = Field("X", description="name of the feature array in an .npz file")
+    targets_field: str = Field("Y", description="name of the label array in an .npz file")
+    valid_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.1,
+        description="share of the training file held out (stratified by label) when no validation file is given",
+    )
+    max_words: PositiveInt = Field(
+        500, description="longer texts are truncated to this many words, and counted"
+    )
+    vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
+    min_count: PositiveInt = Field(
+        1, description="words or terms found in fewer training documents are dropped"
+    )
+    lowercase: bool = Field(True, description="read all text in lower case")
+
+
+class ModelConfig(Section):
+    encoder: str = Field("sparse", description="bilstm, sparse or dense")
+    encoder_options: dict[str, Any] = Field(
+        default_factory=dict, description="options of that encoder, listed below"
+    )
+    label_embedding: PositiveInt = Field(
+        256, description="size of the label embeddings fed to the label decoder"
+    )
+    decoder_hidden: PositiveInt = Field(256, description="hidden size of the LSTM label decoder")
+    decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
+    br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
+    br_layers: Annotated[int, Field(ge=0)] = Field(
+        1, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
+    )
+    br_batch_norm: bool = Field(
+        False, description="batch normalisation in these layers, as in the released code"
+    )
+    dropout: Probability = Field(
+        0.5, description="dropout on the inputs and between the layers of every part"
+    )
+
+
+class ObjectiveConfig(Section):
+    sequence: str | None = Field(
+        "ocd", description="objective of the label decoder: ocd or mle; null: no label decoder"
+    )
+    sequence_options: dict[str, Any] = Field(
+        default_factory=dict, description="options of that objective, listed below"
+    )
+    br_weight: Annotated[float, Field(ge=0)] = Field(
+        1.0, description="lambda of Eq. 12, weight of binary relevance; 0: no binary-relevance decoder"
+    )
+    normalise: Literal["sequence", "step"] = Field(
+        "sequence", description="sum the steps' losses per sequence as Eq. 10 says, or take their mean"
+    )
+    max_steps: PositiveInt = Field(25, description="longest label sequence sampled in training")
+    extra_steps: Annotated[int, Field(ge=0)] | None = Field(
+        None,
+        description="stop a sampled sequence this many steps after its number of targets; null: only at max_steps",
+    )
+
+
+class TrainingConfig(Section):
+    batch_size: PositiveInt = Field(64, description="examples per update")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(1e-3, description="Adam's step size")
+    schedule: Literal["constant", "linear"] = Field(
+        "constant", description="learning rate over training; linear: down to 0"
+    )
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="decoupled weight decay (AdamW)")
+    clip_norm: Annotated[float, Field(gt=0)] = Field(
+        10.0, description="gradients are scaled down to this norm"
+    )
+    epochs: PositiveInt = Field(20, description="passes over the training part")
+    max_updates: PositiveInt | None = Field(
+        None, description="end after this many updates, whatever the epochs say"
+    )
+    validate_every: PositiveInt | None = Field(
+        None, description="updates between validations; null: once an epoch"
+    )
+    patience: PositiveInt | None = Field(
+        5, description="end after this many validations without a better one; null: never"
+    )
+    select_metric: METRICS = Field(
+        "micro_f1", description="validation metric that picks the checkpoint to keep"
+    )
+    select_decoder: str | None = Field(
+        None, description="decoder that metric is taken from; null: joint, or the only decoder there is"
+    )
+    save_minutes: Annotated[float, Field(ge=0)] = Field(
+        1.0, description="minutes between saved states; 0: after every update"
+    )
+    threads: PositiveInt | None = Field(None, description="CPU threads; null: the free cores of this machine")
+
+
+class DecodingConfig(Section):
+    decoder: str | None = Field(
+        None,
+        description="greedy, beam, br, rescore or joint; null: joint, or the best the model has decoders for",
+    )
+    beam_width: PositiveInt = Field(6, description="hypotheses kept per input")
+    min_labels: Annotated[int, Field(ge=0)] = Field(0, description="fewest labels to predict")
+    max_labels: PositiveInt | None = Field(
+        None, description="most labels to predict; null: the longest set in training + 2"
+    )
+    renormalise: bool = Field(
+        True,
+        description="search over softmax(o_t + M_t) (Eq. 4); false: over p_rnn = softmax(o_t) (Eq. 3, 14)",
+    )
+    batch_size: PositiveInt = Field(128, description="inputs decoded together")
+
+
+class Config(Section):
+    seed: Annotated[int, Field(ge=0)] = Field(1, description="seed of every random choice")
+    data: DataConfig = Field(default_factory=DataConfig)
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
+    training: TrainingConfig = Field(default_factory=TrainingConfig)
+    decoding: DecodingConfig = Field(default_factory=DecodingConfig)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The raw content of a config file; an empty file is an empty config."""
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read ({_reason(error)}).") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not YAML ({' '.join(str(error).split())}).") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: expected keys and values at the top, found a {type(content).__name__}.")
+    return content
+
+
+def _reason(error: OSError | UnicodeDecodeError) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else "not UTF-8"
+
+
+def apply_setting(raw: dict[str, Any], setting: str) -> None:
+    """Puts `model.encoder=bilstm` into a raw config; the value is read as YAML."""
+    key, equals, value = setting.partition("=")
+    if not equals or not key:
+        raise ConfigError(f"--set {setting!r}: expected key=value, for example model.encoder=bilstm.")
+    *parents, last = key.strip().split(".")
+    section = raw
+    for parent in parents:
+        inner = section.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            raise ConfigError(f"--set {setting!r}: {parent!r} is a value, not a section.")
+        section = inner
+    try:
+        section[last] = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(
+            f"--set {setting!r}: the value is not YAML; quote it if it holds special characters."
+        ) from None
+
+
+def check(section: type[SectionT], raw: Any, prefix: str = "") -> tuple[SectionT | None, list[str]]:
+    """The section made from `raw`, or every problem it has, one sentence each."""
+    try:
+        return section.model_validate(raw), []
+    except ValidationError as error:
+        return None, [_sentence(section, problem, prefix) for problem in error.errors()]
+
+
+def _sentence(section: type[Section], problem: ErrorDetails, prefix: str) -> str:
+    path = [str(part) for part in problem["loc"]]
+    key = ".".join([prefix, *path] if prefix else path)
+    if problem["type"] == "extra_forbidden":
+        known = _keys_at(section, path[:-1])
+        return f"unknown key {key!r}.{nearest(path[-1], known)} Known here: {', '.join(known)}."
+    return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, but got {problem['input']!r}."
+
+
+def _keys_at(section: type[Section], path: list[str]) -> list[str]:
+    for part in path:
+        inner = section.model_fields[part].annotation
+        assert isinstance(inner, type) and issubclass(inner, Section)
+        section = inner
+    return list(section.model_fields)
+
+
+def describe(section: type[Section], indent: str = "") -> str:
+    """The section as commented YAML with its defaults."""
+    lines: list[str] = []
+    for name, info in section.model_fields.items():
+        inner = info.annotation
+        if isinstance(inner, type) and issubclass(inner, Section):
+            lines += [f"{indent}{name}:", describe(inner, indent + "  ")]
+            continue
+        default = info.get_default(call_default_factory=True)
+        shown = yaml.safe_dump(default, default_flow_style=True).removesuffix("...\n").strip()
+        lines.append(f"{indent}{name}: {shown}  # {info.description}")
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""Writing without ever leaving half a file: write aside, fsync, rename."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from .errors import OrderfreeError, TrainingError
+
+
+@contextlib.contextmanager
+def writing(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """A file that appears under `path` only when it is complete and on disk."""
+    path = Path(path)
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        try:
+            with os.fdopen(descriptor, mode, **({} if "b" in mode else {"encoding": "utf-8"})) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(aside, 0o644)  # mkstemp makes it private; a model directory is meant to be shared
+            os.replace(aside, path)
+        except BaseException:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(aside)
+            raise
+    sync_directory(path.parent)
+
+
+def write_json(path: Path, content: Any) -> None:
+    with writing(path, "w") as file:
+        json.dump(content, file, indent=2, ensure_ascii=False, sort_keys=False)
+        file.write("\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    with writing(path, "w") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def writing_directory(path: Path) -> Iterator[Path]:
+    """A directory that appears under `path` only when everything in it is complete and on disk.
+
+    `path` must not exist; the caller removes what it replaces afterwards, so that one of the two always stands."""
+    path = Path(path)
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+        try:
+            yield aside
+            for file in aside.iterdir():
+                sync_file(file)
+            sync_directory(aside)
+            os.rename(aside, path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+    sync_directory(path.parent)
+
+
+def sync_file(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some network file systems cannot; the rename itself still holds
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Deletes what a killed process was writing aside."""
+    for leftover in Path(directory).glob(".*.part"):
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise TrainingError(
+                f"no space left on the disk of {path}: nothing was written; free some space and run again."
+            ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise OrderfreeError(
+                f"{path} cannot be written: {error.strerror}; choose another place."
+            ) from error
+        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+            raise OrderfreeError(f"{path} cannot be written: {error.strerror}.") from error
+        raise

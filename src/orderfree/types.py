@@ -1,0 +1,166 @@
+"""The nouns of the flow, one frozen dataclass per stage.
+
+Dimensions, everywhere in the package:
+
+    B  examples in a batch            L  labels of the model
+    T  tokens (or frames) of a text   K  steps of a label sequence
+    H  hidden size of the encoder     D  hidden size of the label decoder
+    W  width of a beam                R  rows the decoder works on (B, or B x W in a beam)
+    E  recurrent layers of the encoder
+
+Labels are 0 … L-1. The id L is `<eos>` where it is an output and the start symbol where it is an input: the two
+never meet, because nothing follows `<eos>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVector:
+    """One example given as term numbers and weights (libsvm)."""
+
+    indices: np.ndarray  # (n,) int32, sorted, counted from 0
+    values: np.ndarray  # (n,) float32
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What a reader yields: one thing to label. Exactly one of `text` and `features` is set."""
+
+    id: str
+    text: str | None = None
+    features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
+    labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
+
+
+@dataclass(frozen=True, slots=True)
+class TokenInput:
+    """Word ids, padded at the end."""
+
+    ids: Tensor  # (B, T) int64
+    lengths: Tensor  # (B,) int64, at least 1
+
+
+@dataclass(frozen=True, slots=True)
+class BagInput:
+    """Weighted bags of terms, concatenated: row b is entries offsets[b] … offsets[b + 1]."""
+
+    indices: Tensor  # (N,) int64
+    weights: Tensor  # (N,) float32
+    offsets: Tensor  # (B,) int64, first entry of each row
+
+
+@dataclass(frozen=True, slots=True)
+class DenseInput:
+    """Feature vectors, padded at the end with zero frames."""
+
+    frames: Tensor  # (B, T, F) float32
+    lengths: Tensor  # (B,) int64, at least 1
+
+
+EncoderInput = TokenInput | BagInput | DenseInput
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What the model is fed."""
+
+    inputs: EncoderInput
+    targets: Tensor  # (B, L) bool; all False where labels are unknown
+    rows: Tensor  # (B,) int64, position of each example in its corpus
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderOutput:
+    """What both decoders read."""
+
+    states: Tensor  # (B, T, H), zero where masked
+    mask: Tensor  # (B, T) bool, True on real positions
+    final_hidden: Tensor  # (E, B, H)
+    final_cell: Tensor  # (E, B, H)
+
+    @property
+    def summary(self) -> Tensor:
+        """h_m^e: the final state of the last layer."""
+        return self.final_hidden[-1]  # (B, H)
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderState:
+    """Where the label decoder stands. R rows; with R = B x W the W rows of one input lie side by side."""
+
+    hidden: Tensor  # (layers, R, D)
+    cell: Tensor  # (layers, R, D)
+    keys: Tensor  # (B, T, D) encoder states as the attention compares them, computed once
+    values: Tensor  # (B, T, H) encoder states as the attention sums them
+    mask: Tensor  # (B, T) bool
+
+    def select(self, rows: Tensor, inputs: Tensor | None = None) -> DecoderState:
+        """Rows `rows`, of the inputs `inputs` (all, where not given)."""
+        memory = (self.keys, self.values, self.mask)
+        if inputs is not None:
+            memory = (self.keys[inputs], self.values[inputs], self.mask[inputs])
+        return DecoderState(self.hidden[:, rows], self.cell[:, rows], *memory)
+
+
+# step(previous_label (R,), state) -> logits (R, L + 1), state: the one seam that training and search both drive.
+Step = Callable[[Tensor, DecoderState], tuple[Tensor, DecoderState]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Label sequences chosen by a policy; `<eos>` ends a row and fills the rest of it."""
+
+    sequence: Tensor  # (B, K) int64: y~_1 … y~_K
+    active: Tensor  # (B, K) bool: True up to and including the first <eos>
+
+    def inputs(self, num_labels: int) -> Tensor:
+        """y~_{t-1} for every step t: the sequence shifted right behind the start symbol (the id L)."""
+        start = torch.full_like(self.sequence[:, :1], num_labels)  # (B, 1)
+        return torch.cat([start, self.sequence[:, :-1]], dim=1)  # (B, K)
+
+
+@dataclass(frozen=True, slots=True)
+class LossTerms:
+    """Named loss terms, kept apart so that each can be logged; `total` is what is minimised."""
+
+    total: Tensor  # ()
+    terms: dict[str, Tensor] = field(default_factory=dict)  # each ()
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeInput:
+    """All a search may use of one batch. A model with one decoder only leaves the other's part None."""
+
+    num_labels: int
+    step: Step | None
+    state: DecoderState | None  # R = B
+    br_logits: Tensor | None  # (B, L)
+    thresholds: Tensor | None = None  # (L,) probabilities at which BR says yes
+
+
+@dataclass(frozen=True, slots=True)
+class Hypotheses:
+    """What a search returns: up to W label sequences per input, best first."""
+
+    sequences: Tensor  # (B, W, K) int64, <eos> from the end on
+    scores: Tensor  # (B, W) what the search ranked by; -inf: no such hypothesis
+    log_probs: (
+        Tensor  # (B, W) log-probability the deciding model gives it: log P_path (Eq. 14) or log P_br (Eq. 13)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSet:
+    """One prediction, in names."""
+
+    labels: tuple[str, ...]  # in the order they were generated; by falling probability under BR
+    log_prob: float  # of the set: permutations of it found by the search are added up
+    alternatives: tuple[tuple[tuple[str, ...], float], ...] = ()  # other sets the search held, with log_prob
