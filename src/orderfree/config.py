@@ -36,9 +36,7 @@ class DataConfig(Section):
     text_field: str = Field("text", description="name of the field or column that holds the text")
     labels_field: str = Field("labels", description="name of the field or column that holds the labels")
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
-    label_separator: str = Field(
-        ",", min_length=1, description="what separates labels inside one CSV/TSV cell"
-    )
+    label_separator: str = Field(",", min_length=1, description="what separates labels inside one CSV/TSV cell")
     label_columns: list[str] | None = Field(
         None,
         description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
@@ -49,36 +47,24 @@ class DataConfig(Section):
         0.1,
         description="share of the training file held out (stratified by label) when no validation file is given",
     )
-    max_words: PositiveInt = Field(
-        500, description="longer texts are truncated to this many words, and counted"
-    )
+    max_words: PositiveInt = Field(500, description="longer texts are truncated to this many words, and counted")
     vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
-    min_count: PositiveInt = Field(
-        1, description="words or terms found in fewer training documents are dropped"
-    )
+    min_count: PositiveInt = Field(1, description="words or terms found in fewer training documents are dropped")
     lowercase: bool = Field(True, description="read all text in lower case")
 
 
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse or dense")
-    encoder_options: dict[str, Any] = Field(
-        default_factory=dict, description="options of that encoder, listed below"
-    )
-    label_embedding: PositiveInt = Field(
-        256, description="size of the label embeddings fed to the label decoder"
-    )
+    encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
+    label_embedding: PositiveInt = Field(256, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(256, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(
         1, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
     )
-    br_batch_norm: bool = Field(
-        False, description="batch normalisation in these layers, as in the released code"
-    )
-    dropout: Probability = Field(
-        0.5, description="dropout on the inputs and between the layers of every part"
-    )
+    br_batch_norm: bool = Field(False, description="batch normalisation in these layers, as in the released code")
+    dropout: Probability = Field(0.5, description="dropout on the inputs and between the layers of every part")
 
 
 class ObjectiveConfig(Section):
@@ -108,22 +94,14 @@ class TrainingConfig(Section):
         "constant", description="learning rate over training; linear: down to 0"
     )
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="decoupled weight decay (AdamW)")
-    clip_norm: Annotated[float, Field(gt=0)] = Field(
-        10.0, description="gradients are scaled down to this norm"
-    )
+    clip_norm: Annotated[float, Field(gt=0)] = Field(10.0, description="gradients are scaled down to this norm")
     epochs: PositiveInt = Field(20, description="passes over the training part")
-    max_updates: PositiveInt | None = Field(
-        None, description="end after this many updates, whatever the epochs say"
-    )
-    validate_every: PositiveInt | None = Field(
-        None, description="updates between validations; null: once an epoch"
-    )
+    max_updates: PositiveInt | None = Field(None, description="end after this many updates, whatever the epochs say")
+    validate_every: PositiveInt | None = Field(None, description="updates between validations; null: once an epoch")
     patience: PositiveInt | None = Field(
         5, description="end after this many validations without a better one; null: never"
     )
-    select_metric: METRICS = Field(
-        "micro_f1", description="validation metric that picks the checkpoint to keep"
-    )
+    select_metric: METRICS = Field("micro_f1", description="validation metric that picks the checkpoint to keep")
     select_decoder: str | None = Field(
         None, description="decoder that metric is taken from; null: joint, or the only decoder there is"
     )
@@ -218,7 +196,8 @@ def _sentence(section: type[Section], problem: ErrorDetails, prefix: str) -> str
 def _keys_at(section: type[Section], path: list[str]) -> list[str]:
     for part in path:
         inner = section.model_fields[part].annotation
-        assert isinstance(inner, type) and issubclass(inner, Section)
+        assert isinstance(inner, type)
+        assert issubclass(inner, Section)
         section = inner
     return list(section.model_fields)
 

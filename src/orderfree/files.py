@@ -24,7 +24,7 @@ def writing(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         try:
-            with os.fdopen(descriptor, mode, **({} if "b" in mode else {"encoding": "utf-8"})) as file:
+            with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -107,9 +107,7 @@ def _explained(path: Path) -> Iterator[None]:
                 f"no space left on the disk of {path}: nothing was written; free some space and run again."
             ) from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise OrderfreeError(
-                f"{path} cannot be written: {error.strerror}; choose another place."
-            ) from error
+            raise OrderfreeError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
         if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
             raise OrderfreeError(f"{path} cannot be written: {error.strerror}.") from error
         raise

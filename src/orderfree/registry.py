@@ -32,9 +32,7 @@ class Registry(Generic[T]):
             return self._entries[name]
         except KeyError:
             known = ", ".join(self.names())
-            raise ConfigError(
-                f"unknown {self.kind} {name!r}; known: {known}.{nearest(name, self.names())}"
-            ) from None
+            raise ConfigError(f"unknown {self.kind} {name!r}; known: {known}.{nearest(name, self.names())}") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries

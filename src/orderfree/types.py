@@ -152,9 +152,7 @@ class Hypotheses:
 
     sequences: Tensor  # (B, W, K) int64, <eos> from the end on
     scores: Tensor  # (B, W) what the search ranked by; -inf: no such hypothesis
-    log_probs: (
-        Tensor  # (B, W) log-probability the deciding model gives it: log P_path (Eq. 14) or log P_br (Eq. 13)
-    )
+    log_probs: Tensor  # (B, W) log-probability the deciding model gives it: log P_path (Eq. 14) or log P_br (Eq. 13)
 
 
 @dataclass(frozen=True, slots=True)
