@@ -108,7 +108,10 @@ class TrainingConfig(Section):
     save_minutes: Annotated[float, Field(ge=0)] = Field(
         1.0, description="minutes between saved states; 0: after every update"
     )
-    threads: PositiveInt | None = Field(None, description="CPU threads; null: the free cores of this machine")
+    tensorboard: bool = Field(True, description="write TensorBoard files too, if tensorboard is installed")
+    threads: PositiveInt | None = Field(
+        None, description="CPU threads; null: OMP_NUM_THREADS, or the cores this process may use"
+    )
 
 
 class DecodingConfig(Section):

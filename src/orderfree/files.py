@@ -17,24 +17,30 @@ from .errors import OrderfreeError, TrainingError
 
 
 @contextlib.contextmanager
-def writing(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
-    """A file that appears under `path` only when it is complete and on disk."""
+def writing_aside(path: Path) -> Iterator[Path]:
+    """A place to write a file that appears under `path` only when it is complete and on disk."""
     path = Path(path)
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+        os.close(descriptor)
+        aside = Path(name)
         try:
-            with os.fdopen(descriptor, mode, encoding=None if "b" in mode else "utf-8") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(aside, 0o644)  # mkstemp makes it private; a model directory is meant to be shared
-            os.replace(aside, path)
+            yield aside
+            sync_file(aside)
+            aside.chmod(0o644)  # mkstemp makes it private; a model directory is meant to be shared
+            aside.replace(path)
         except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(aside)
+            aside.unlink(missing_ok=True)
             raise
-    sync_directory(path.parent)
+        sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def writing(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """An open file that appears under `path` only when it is complete and on disk."""
+    with writing_aside(path) as aside, open(aside, mode, encoding=None if "b" in mode else "utf-8") as file:
+        yield file
 
 
 def write_json(path: Path, content: Any) -> None:
@@ -54,7 +60,7 @@ def writing_directory(path: Path) -> Iterator[Path]:
 
     `path` must not exist; the caller removes what it replaces afterwards, so that one of the two always stands."""
     path = Path(path)
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
         try:
@@ -66,7 +72,7 @@ def writing_directory(path: Path) -> Iterator[Path]:
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
-    sync_directory(path.parent)
+        sync_directory(path.parent)
 
 
 def sync_file(path: Path) -> None:
@@ -98,7 +104,8 @@ def fingerprint(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Turns what a disk can refuse into one sentence that names the path."""
     try:
         yield
     except OSError as error:

@@ -83,8 +83,7 @@ class EncoderOutput:
 
     states: Tensor  # (B, T, H), zero where masked
     mask: Tensor  # (B, T) bool, True on real positions
-    final_hidden: Tensor  # (E, B, H)
-    final_cell: Tensor  # (E, B, H)
+    final_hidden: Tensor  # (E, B, H), last state of every layer, the last layer's at the end
 
     @property
     def summary(self) -> Tensor:
@@ -98,16 +97,13 @@ class DecoderState:
 
     hidden: Tensor  # (layers, R, D)
     cell: Tensor  # (layers, R, D)
-    keys: Tensor  # (B, T, D) encoder states as the attention compares them, computed once
-    values: Tensor  # (B, T, H) encoder states as the attention sums them
+    memory: Tensor  # (B, T, H) encoder states, read by the attention
     mask: Tensor  # (B, T) bool
 
     def select(self, rows: Tensor, inputs: Tensor | None = None) -> DecoderState:
         """Rows `rows`, of the inputs `inputs` (all, where not given)."""
-        memory = (self.keys, self.values, self.mask)
-        if inputs is not None:
-            memory = (self.keys[inputs], self.values[inputs], self.mask[inputs])
-        return DecoderState(self.hidden[:, rows], self.cell[:, rows], *memory)
+        memory, mask = (self.memory, self.mask) if inputs is None else (self.memory[inputs], self.mask[inputs])
+        return DecoderState(self.hidden[:, rows], self.cell[:, rows], memory, mask)
 
 
 # step(previous_label (R,), state) -> logits (R, L + 1), state: the one seam that training and search both drive.
@@ -125,6 +121,19 @@ class Rollout:
         """y~_{t-1} for every step t: the sequence shifted right behind the start symbol (the id L)."""
         start = torch.full_like(self.sequence[:, :1], num_labels)  # (B, 1)
         return torch.cat([start, self.sequence[:, :-1]], dim=1)  # (B, K)
+
+
+# roll(step, state) -> Rollout: a policy bound to its targets, handed to the model by the training loop.
+Roll = Callable[[Step, DecoderState], Rollout]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutput:
+    """What one training pass of the model gives; None where the model has no such decoder."""
+
+    br_logits: Tensor | None  # (B, L)
+    rollout: Rollout | None
+    sequence_logits: Tensor | None  # (B, K, L + 1), o_t at every step of the rollout
 
 
 @dataclass(frozen=True, slots=True)

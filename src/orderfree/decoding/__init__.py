@@ -1,0 +1,1 @@
+"""Choosing labels: rollout policies in training, searches in prediction. Both drive the same step."""

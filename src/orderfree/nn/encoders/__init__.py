@@ -1,0 +1,30 @@
+"""Encoders: what turns an input into the states both decoders read. Add one by registering a class here.
+
+An encoder is a module with
+    Options          its settings, a config Section
+    input_kind       "tokens", "bag" or "dense": what it is fed, see `data/featurizers`
+    __init__(options, input_size, dropout)    input_size: vocabulary size, or features per frame
+    output_size      H
+    forward(inputs) -> EncoderOutput
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from ...config import Section
+from ...registry import Registry
+from ...types import EncoderOutput
+
+
+class Encoder(Protocol):
+    Options: ClassVar[type[Section]]
+    input_kind: ClassVar[str]
+    output_size: int
+
+    def __call__(self, inputs: Any) -> EncoderOutput: ...
+
+
+encoders: Registry[type] = Registry("encoder")
+
+from . import bilstm, dense, sparse  # noqa: E402, F401  (each registers itself)

@@ -1,0 +1,5 @@
+"""`python -m orderfree`"""
+
+from .cli.main import run
+
+run()

@@ -1,0 +1,164 @@
+"""The only place where a config becomes objects."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .config import Config, Section, apply_setting, check, read_yaml
+from .data.featurizers import Featurizer, from_kind
+from .data.labels import LabelVocabulary
+from .decoding.beam import Limits
+from .decoding.search import searches
+from .errors import ConfigError, OrderfreeError
+from .nn.br_decoder import BRDecoder
+from .nn.encoders import encoders
+from .nn.label_decoder import LabelDecoder
+from .nn.model import OrderFreeModel
+from .objectives import SequenceObjective, objectives
+
+SEQUENCE_DECODERS = ("greedy", "beam")
+BR_DECODERS = ("br",)
+COMBINED_DECODERS = ("rescore", "joint")
+
+
+def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
+    """The config of a file and of `key=value` settings over it, complete and checked; all problems in one error."""
+    raw = read_yaml(path) if path is not None else {}
+    for setting in settings or []:
+        apply_setting(raw, setting)
+    return complete_config(raw, str(path) if path is not None else "the configuration")
+
+
+def complete_config(raw: dict[str, Any], source: str) -> Config:
+    """Fills in every default, the options of the chosen encoder and objective included."""
+    config, problems = check(Config, raw)
+    model, objective = _section(raw, "model"), _section(raw, "objective")
+    encoder = model.get("encoder", Config().model.encoder)
+    sequence = objective.get("sequence", Config().objective.sequence)
+    encoder_options, found = _options(encoders, encoder, model.get("encoder_options"), "model.encoder_options")
+    problems += found
+    sequence_options = None
+    if sequence is not None:
+        given = objective.get("sequence_options")
+        sequence_options, found = _options(objectives, sequence, given, "objective.sequence_options")
+        problems += found
+    if config is not None:
+        problems += _contradictions(config)
+    if problems or config is None:
+        raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
+    if encoder_options is not None:
+        config.model.encoder_options = encoder_options.model_dump()
+    config.objective.sequence_options = sequence_options.model_dump() if sequence_options is not None else {}
+    return config
+
+
+def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
+    section = raw.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _options(registry: Any, name: Any, raw: Any, prefix: str) -> tuple[Section | None, list[str]]:
+    try:
+        entry = registry[name]
+    except (ConfigError, TypeError) as error:
+        return None, [str(error)]
+    return check(entry.Options, raw or {}, prefix)
+
+
+def _contradictions(config: Config) -> list[str]:
+    """Keys that are fine alone but not together."""
+    if config.objective.sequence is None and config.objective.br_weight == 0:
+        return ["objective.sequence is null and objective.br_weight is 0: nothing would be trained; set one of them."]
+    problems = []
+    available = decoders_of(config)
+    for key, name in (
+        ("training.select_decoder", config.training.select_decoder),
+        ("decoding.decoder", config.decoding.decoder),
+    ):
+        if name is not None and name not in available:
+            problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
+    most = config.decoding.max_labels
+    if most is not None and most < config.decoding.min_labels:
+        problems.append(f"decoding.max_labels ({most}) is below decoding.min_labels ({config.decoding.min_labels}).")
+    return problems
+
+
+def decoders_of(config: Config) -> tuple[str, ...]:
+    """The decoders a model of this config can be searched with, the paper's order."""
+    sequence = config.objective.sequence is not None
+    br = config.objective.br_weight > 0
+    return (
+        (SEQUENCE_DECODERS if sequence else ())
+        + (BR_DECODERS if br else ())
+        + (COMBINED_DECODERS if sequence and br else ())
+    )
+
+
+def default_decoder(config: Config) -> str:
+    return config.decoding.decoder or decoders_of(config)[-1]
+
+
+def check_decoder(config: Config, name: str) -> None:
+    searches[name]  # an unknown name is answered with the list of all
+    if name not in decoders_of(config):
+        raise OrderfreeError(
+            f"this model cannot be decoded with {name!r}: it has {', '.join(decoders_of(config))} "
+            "(joint and rescore need both the label decoder and the binary-relevance decoder)."
+        )
+
+
+def encoder_options(config: Config) -> Section:
+    entry = encoders[config.model.encoder]
+    options: Section = entry.Options.model_validate(config.model.encoder_options)  # type: ignore[attr-defined]
+    return options
+
+
+def featurizer_class(config: Config) -> type[Featurizer]:
+    return from_kind(encoders[config.model.encoder].input_kind)  # type: ignore[attr-defined]
+
+
+def build_network(config: Config, input_size: int, num_labels: int) -> OrderFreeModel:
+    settings = config.model
+    encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout)
+    label_decoder = br_decoder = None
+    if config.objective.sequence is not None:
+        label_decoder = LabelDecoder(
+            num_labels,
+            encoder.output_size,
+            settings.label_embedding,
+            settings.decoder_hidden,
+            settings.decoder_layers,
+            settings.dropout,
+        )
+    if config.objective.br_weight > 0:
+        br_decoder = BRDecoder(
+            num_labels,
+            encoder.output_size,
+            settings.br_hidden,
+            settings.br_layers,
+            settings.dropout,
+            settings.br_batch_norm,
+        )
+    return OrderFreeModel(encoder, label_decoder, br_decoder, num_labels)
+
+
+def build_objective(config: Config, labels: LabelVocabulary) -> SequenceObjective | None:
+    if config.objective.sequence is None:
+        return None
+    entry = objectives[config.objective.sequence]
+    options = entry.Options.model_validate(config.objective.sequence_options)  # type: ignore[attr-defined]
+    objective: SequenceObjective = entry(options, torch.arange(len(labels) + 1))  # ids run from frequent to rare
+    return objective
+
+
+def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
+    most = config.decoding.max_labels or min(labels.longest_set + 2, len(labels))
+    return Limits(
+        config.decoding.beam_width,
+        min(config.decoding.min_labels, most),
+        max(most, config.decoding.min_labels),
+        config.decoding.renormalise,
+    )

@@ -1,0 +1,183 @@
+"""The model directory: everything a prediction needs, in files that run no code when loaded.
+
+config.json        format version, resolved config, data fingerprints, versions it was made with
+labels.json        label names with counts, and the label sets seen in training
+tokenizer.json     words of the bilstm encoder, or
+vocabulary.json    terms of the sparse encoder, or
+features.json      scale of the dense encoder's features
+model.safetensors  weights
+thresholds.json    thresholds tuned on validation
+metrics.json       validation scores of every decoder
+README.md          model card
+manifest.json      size and SHA-256 of all of these, written last: a directory without it is not finished
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+
+from ._version import __version__
+from .build import build_network, complete_config, encoder_options, featurizer_class
+from .config import Config
+from .data.featurizers import Featurizer
+from .data.labels import LabelVocabulary
+from .errors import ConfigError, ModelDirectoryError
+from .files import fingerprint, write_json, write_text, writing_aside
+from .nn.model import OrderFreeModel
+
+FORMAT = 1
+TRAINING = "training"  # the state of an unfinished run; see training/state.py
+
+
+@dataclass
+class TrainedModel:
+    config: Config
+    labels: LabelVocabulary
+    featurizer: Featurizer
+    network: OrderFreeModel
+    thresholds: dict[str, float] = field(default_factory=dict)  # by the metric each was tuned for
+    metrics: dict[str, Any] = field(default_factory=dict)
+    provenance: dict[str, Any] = field(default_factory=dict)  # data fingerprints, counts, versions
+
+
+def versions() -> dict[str, str]:
+    return {"orderfree": __version__, "torch": torch.__version__, "python": platform.python_version()}
+
+
+def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
+    """Writes all files, each atomically, the manifest last."""
+    directory = Path(directory)
+    (directory / "manifest.json").unlink(missing_ok=True)
+    content = {"format": FORMAT, "config": trained.config.model_dump(), "provenance": trained.provenance}
+    write_json(directory / "config.json", content)
+    write_json(directory / "labels.json", trained.labels.to_json())
+    trained.featurizer.save(directory)
+    write_tensors(directory / "model.safetensors", trained.network.state_dict())
+    write_json(directory / "thresholds.json", {"br": trained.thresholds})
+    write_json(directory / "metrics.json", trained.metrics)
+    write_text(directory / "README.md", card)
+    names = [name for name in _files(trained.config) if (directory / name).exists()]
+    manifest = {
+        name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
+    }
+    write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest})
+
+
+def _files(config: Config) -> list[str]:
+    kinds = {"bilstm": "tokenizer.json", "sparse": "vocabulary.json", "dense": "features.json"}
+    vocabulary = kinds.get(config.model.encoder)
+    return [
+        "config.json",
+        "labels.json",
+        *([vocabulary] if vocabulary else []),
+        "model.safetensors",
+        "thresholds.json",
+        "metrics.json",
+        "README.md",
+    ]
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    """A safetensors file that appears only when complete."""
+    flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    with writing_aside(path) as aside:
+        save_file(flat, aside)
+
+
+def load_model(directory: Path | str) -> TrainedModel:
+    directory = Path(directory)
+    check_directory(directory)
+    content = _read_json(directory / "config.json")
+    try:
+        config = complete_config(content["config"], str(directory / "config.json"))
+        labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
+        thresholds = {name: float(value) for name, value in _read_json(directory / "thresholds.json")["br"].items()}
+        featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
+    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
+    network = build_network(config, featurizer.input_size, len(labels))
+    load_weights(network, directory / "model.safetensors")
+    return TrainedModel(
+        config, labels, featurizer, network, thresholds, _read_json(directory / "metrics.json"), content["provenance"]
+    )
+
+
+def check_directory(directory: Path) -> None:
+    """Refuses, in one sentence, what is not a finished and undamaged model directory."""
+    if not directory.exists():
+        raise ModelDirectoryError(f"{directory}: no such model directory; train one with `orderfree train … --out`.")
+    if not directory.is_dir():
+        raise ModelDirectoryError(f"{directory}: is a file, expected a model directory.")
+    if not (directory / "manifest.json").exists():
+        if (directory / TRAINING).exists():
+            raise ModelDirectoryError(
+                f"{directory}: its training is not finished; go on with `orderfree train … --out {directory} --resume`."
+            )
+        raise ModelDirectoryError(f"{directory}: is not a model directory (it has no manifest.json).")
+    manifest = _read_json(directory / "manifest.json")
+    version = manifest.get("format")
+    if not isinstance(version, int) or version > FORMAT:
+        raise ModelDirectoryError(
+            f"{directory}: has format {version}, this orderfree reads up to {FORMAT}; upgrade orderfree."
+        )
+    files = manifest.get("files")
+    if not isinstance(files, dict):
+        raise ModelDirectoryError(f"{directory}/manifest.json: is damaged; copy or train the model again.")
+    for name, expected in files.items():
+        _check_file(directory, name, expected)
+
+
+def _check_file(directory: Path, name: str, expected: Any) -> None:
+    path = directory / name
+    if path.parent != directory:
+        raise ModelDirectoryError(f"{directory}/manifest.json: names a file outside the directory ({name!r}).")
+    if not path.is_file():
+        raise ModelDirectoryError(f"{directory}: {name} is missing; copy or train the model again.")
+    size = expected.get("bytes") if isinstance(expected, dict) else None
+    if path.stat().st_size != size:
+        raise ModelDirectoryError(
+            f"{path}: has {path.stat().st_size:,} bytes, expected {size:,}; it is truncated or was changed, "
+            "copy or train the model again."
+            if isinstance(size, int)
+            else f"{directory}/manifest.json: is damaged; copy or train the model again."
+        )
+    if fingerprint(path) != expected.get("sha256"):
+        raise ModelDirectoryError(f"{path}: does not match its checksum; copy or train the model again.")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelDirectoryError(f"{path.parent}: {path.name} is missing; copy or train the model again.") from None
+    except (OSError, ValueError) as error:
+        raise ModelDirectoryError(f"{path}: cannot be read ({error}); copy or train the model again.") from None
+    if not isinstance(content, dict):
+        raise ModelDirectoryError(f"{path}: expected a JSON object; copy or train the model again.")
+    return content
+
+
+def load_weights(network: OrderFreeModel, path: Path) -> None:
+    try:
+        tensors = load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise ModelDirectoryError(f"{path}: cannot be read ({error}); copy or train the model again.") from None
+    expected = network.state_dict()
+    wrong = sorted(
+        name
+        for name in expected.keys() | tensors.keys()
+        if name not in tensors or name not in expected or tensors[name].shape != expected[name].shape
+    )
+    if wrong:
+        raise ModelDirectoryError(
+            f"{path}: was made for other labels or another config ({wrong[0]} does not fit); copy or train it again."
+        )
+    network.load_state_dict(tensors)

@@ -1,0 +1,352 @@
+"""The commands. Each is thin: options in, one call, output out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import OrderfreeError
+
+if TYPE_CHECKING:
+    from ..config import DataConfig
+    from ..inference import Predictor
+    from ..types import Example
+
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one config key, e.g. model.encoder=bilstm.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A YAML file of config keys; see `orderfree config`.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
+Decode = Annotated[str | None, typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore or joint.")]
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def train(
+    train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts with labels: JSONL, CSV, Parquet, …")],
+    out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
+    valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
+    config: ConfigFile = None,
+    settings: Settings = None,
+    format: Format = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Train a model on a file of texts and labels."""
+    from ..build import load_config
+    from ..training.run import Interrupted
+    from ..training.run import train as train_run
+
+    if str(train_file) == "-":
+        raise OrderfreeError("training reads its file three times, so it cannot come from standard input; give a file.")
+    settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
+    try:
+        trained = train_run(load_config(config, settings), train_file, valid, out, resume, overwrite, say)
+    except Interrupted as stopped:
+        again = f"orderfree train {train_file} --out {out} --resume" + (f" --valid {valid}" if valid else "")
+        say(f"orderfree: {stopped}. Go on with: {again}")
+        raise typer.Exit(130) from None
+    if as_json:
+        print(json.dumps({"out": str(out), **trained.metrics, "thresholds": trained.thresholds}))
+        return
+    print("Validation scores of the kept checkpoint:")
+    _print_scores(trained.metrics["validation"])
+    print(f"Model written to {out}")
+
+
+def evaluate(
+    run: RunDirectory,
+    test_file: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled examples.")],
+    decode: Decode = None,
+    settings: Settings = None,
+    format: Format = None,
+    report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Score a model on labelled data, decoder by decoder."""
+    from ..evaluation import evaluate as evaluate_examples
+
+    predictor, data = _open(run, settings, format)
+    decoders = [decode] if decode else list(predictor.decoders)
+    examples = _read(test_file, data, labelled=True, noun="texts to evaluate")
+    found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
+    if report is not None:
+        _write_report(report, run, found, predictor)
+    if found["unseen_labels"]:
+        names = ", ".join(found["unseen_labels"][:10])
+        say(f"warning: {len(found['unseen_labels'])} label(s) never seen in training count as misses: {names}")
+    if found["truncated"]:
+        say(f"{found['truncated']:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
+    if as_json:
+        print(json.dumps(found, ensure_ascii=False))
+        return
+    print(f"{found['examples']:,} examples, {found['labels']:,} labels")
+    _print_scores(found["decoders"])
+    if report is not None:
+        print(f"Report written to {report}")
+
+
+def predict(
+    run: RunDirectory,
+    input_file: Annotated[str, typer.Argument(metavar="INPUT", help="Examples, labelled or not; - is standard input.")],
+    out: Annotated[str, typer.Option("--out", help="File to write; - is standard output.")] = "-",
+    out_format: Annotated[
+        str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default the name of --out tells.")
+    ] = None,
+    decode: Decode = None,
+    probs: Annotated[
+        str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
+    ] = "predicted",
+    alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
+    settings: Settings = None,
+    format: Format = None,
+) -> None:
+    """Predict the label sets of new examples."""
+    from ..data.writers import open_prediction_writer
+
+    if probs not in ("all", "predicted", "none"):
+        raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
+    predictor, data = _open(run, settings, format)
+    decoder = decode or predictor.default_decoder
+    examples = _read(input_file, data, labelled=False, noun="inputs")
+    kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
+    truncated = 0
+    with open_prediction_writer(out, kind) as writer:
+        for prediction in predictor.predict(examples, [decoder]):
+            found = prediction.label_sets[decoder]
+            record: dict[str, Any] = {
+                "id": prediction.example.id,
+                "labels": list(found.labels),
+                "decoder": decoder,
+                "log_prob": found.log_prob,
+                "probs": _chosen_probs(predictor, prediction.probs, found.labels, probs),
+            }
+            if alternatives:
+                record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in found.alternatives]
+            writer.write(record)
+            truncated += prediction.truncated
+    if truncated:
+        say(f"{truncated:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
+
+
+def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
+    """Show what a model is: labels, sizes, thresholds, config, data fingerprint, versions."""
+    from ..checkpoint import load_model
+
+    trained = load_model(run)
+    content: dict[str, Any] = {
+        "labels": dict(zip(trained.labels.names, trained.labels.counts, strict=True)),
+        "training_label_sets": len(trained.labels.combinations),
+        "parameters": trained.network.parameter_count(),
+        "input_features": trained.featurizer.input_size,
+        "thresholds": trained.thresholds,
+        "metrics": trained.metrics,
+        "provenance": trained.provenance,
+        "config": trained.config.model_dump(),
+    }
+    if as_json:
+        print(json.dumps(content, ensure_ascii=False))
+        return
+    import yaml
+
+    names = list(content["labels"].items())
+    shown = ", ".join(f"{name} ({count:,})" for name, count in names[:20])
+    print(
+        f"{len(names):,} labels, in {content['training_label_sets']:,} different sets: {shown}"
+        + " …" * (len(names) > 20)
+    )
+    print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
+    print("thresholds: " + (", ".join(f"{k} {v:.4f}" for k, v in trained.thresholds.items()) or "none"))
+    print("\nValidation scores:")
+    _print_scores(trained.metrics["validation"])
+    print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
+
+
+def split(
+    input_file: Annotated[Path, typer.Argument(metavar="INPUT", help="Labelled examples.")],
+    out: Annotated[list[Path], typer.Option("--out", help="A file to write; give one per part.")],
+    fraction: Annotated[list[float], typer.Option("--fraction", help="Share of each part, in the order of --out.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 1,
+    format: Format = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> None:
+    """Split labelled data so that every label is spread over the parts by their share."""
+    from .split import split_file
+
+    sizes = split_file(input_file, out, fraction, seed, _data_config(settings, format))
+    if as_json:
+        print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
+        return
+    for path, size in zip(out, sizes, strict=True):
+        print(f"{path}: {size:,} examples")
+
+
+def config(settings: Settings = None, config: ConfigFile = None) -> None:
+    """Print every config key with its meaning and default (or, with --config/--set, a resolved config)."""
+    import yaml
+
+    from ..build import load_config
+    from ..config import Config, describe
+    from ..nn.encoders import encoders
+    from ..objectives import objectives
+
+    if settings or config:
+        print(yaml.safe_dump(load_config(config, settings).model_dump(), sort_keys=False), end="")
+        return
+    print(describe(Config))
+    for key, registry in (("model.encoder_options", encoders), ("objective.sequence_options", objectives)):
+        for name in registry:
+            options = registry[name].Options  # type: ignore[attr-defined]
+            print(f"\n# {key} of {name}: {options.__doc__}")
+            print("\n".join(f"#   {line}" for line in describe(options).splitlines()))
+
+
+def explain_ocd(
+    labels: Annotated[str, typer.Option("--labels", help="All labels, separated by commas.")],
+    targets: Annotated[str, typer.Option("--targets", help="The labels that are right.")],
+    predictions: Annotated[str, typer.Option("--predictions", help="The sequence the model sampled.")],
+    temperature: Annotated[float, typer.Option("--temperature", help="tau of Eq. 9; 0 is the hard limit.")] = 0.0,
+    reward: Annotated[str, typer.Option("--reward", help="hamming (Eq. 7) or example_f1.")] = "hamming",
+    as_json: AsJson = False,
+) -> None:
+    """Show OCD's targets, Q*, optimal policy and reward at every step of a sampled sequence."""
+    from .explain import explain, print_explanation
+
+    explanation = explain(_names(labels), _names(targets), _names(predictions), temperature, reward)
+    if as_json:
+        print(json.dumps(explanation))
+        return
+    print_explanation(explanation)
+
+
+def toy(
+    out: Annotated[Path, typer.Option("--out", help="Directory to write train, valid, test and new JSONL files to.")],
+    seed: Annotated[int, typer.Option("--seed", help="Seed of the documents.")] = 1,
+) -> None:
+    """Write the built-in toy corpus: short reports with 36 labels that depend on one another."""
+    from .demo import write_toy
+
+    for path in write_toy(out, seed):
+        print(path)
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Directory to write corpus, run and report to.")] = Path("demo"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier demo there.")] = False,
+) -> None:
+    """Train on the toy corpus, evaluate every decoder, predict three new texts, write a report."""
+    from .demo import run_demo
+
+    run_demo(out, overwrite)
+
+
+ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:
+    from ..build import load_config
+
+    return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
+
+
+def _open(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
+    """The model, with `decoding` and `data` keys of --set over those it was trained with."""
+    import torch
+
+    from ..build import complete_config
+    from ..checkpoint import load_model
+    from ..config import apply_setting
+    from ..inference import Predictor
+    from ..training.run import default_threads
+
+    torch.set_num_threads(default_threads())
+    trained = load_model(run)
+    raw = trained.config.model_dump()
+    raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
+    for setting in settings or []:
+        if not setting.startswith(("decoding.", "data.")):
+            raise OrderfreeError(f"--set {setting!r}: only decoding.* and data.* can be changed on a trained model.")
+        apply_setting(raw, setting)
+    trained.config = complete_config(raw, "the configuration")
+    return Predictor(trained), trained.config.data
+
+
+def _read(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
+    """Examples with a counter on a terminal."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from ..data.readers import ReadCounts, read_examples
+
+    counts = ReadCounts()
+    examples = read_examples(path, data, labelled=labelled, counts=counts)
+    if not sys.stderr.isatty():
+        yield from examples
+    else:
+        from rich.console import Console
+
+        columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield from bar.track(examples, total=None)
+    if counts.repeated_labels:
+        say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
+
+
+def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], which: str) -> dict[str, float] | None:
+    if probs is None or which == "none":
+        return None
+    names = predictor.labels.names if which == "all" else labels
+    return {name: round(float(probs[predictor.labels.ids[name]]), 6) for name in names}
+
+
+def _print_scores(decoders: dict[str, dict[str, float]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = (
+        "macro_f1",
+        "micro_f1",
+        "example_f1",
+        "subset_accuracy",
+        "hamming_accuracy",
+        "average",
+        "macro_f1_of_means",
+    )
+    table = Table("decoder", *(name.replace("_", " ") for name in shown), box=None)
+    for decoder, scores in decoders.items():
+        table.add_row(decoder, *(f"{scores[name]:.4f}" for name in shown))
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def _write_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor) -> None:
+    from ..checkpoint import versions
+    from ..report.page import write_report
+    from ..training.listeners import read_history
+
+    trained = predictor.trained
+    card = {
+        "name": run.name,
+        "version": versions()["orderfree"],
+        "config": trained.config.model_dump(),
+        "parameters": trained.network.parameter_count(),
+        "seed": trained.config.seed,
+        "versions": trained.provenance.get("versions", {}),
+        "command": f"orderfree evaluate {run} {found['data']} --report {path}",
+    }
+    write_report(path, found, read_history(run / "history.jsonl"), card)

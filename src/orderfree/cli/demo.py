@@ -1,0 +1,43 @@
+"""`orderfree demo`: from nothing to a trained, judged and used model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..config import DataConfig
+from ..data.writers import write_examples
+from ..testing.toy import toy_corpus, toy_texts
+from ..types import Example
+
+
+def write_toy(out: Path, seed: int) -> list[Path]:
+    """The toy corpus as JSONL files: train, valid, test, and three new texts without labels."""
+    corpus = toy_corpus(seed)
+    parts: dict[str, Sequence[Example]] = {
+        "train": corpus.train,
+        "valid": corpus.valid,
+        "test": corpus.test,
+        "new": toy_texts(),
+    }
+    paths = []
+    for part, examples in parts.items():
+        paths.append(out / f"{part}.jsonl")
+        write_examples(examples, paths[-1], "jsonl", DataConfig())
+    return paths
+
+
+def run_demo(out: Path, overwrite: bool) -> None:
+    """The commands a user would type, one after another."""
+    from .main import app
+
+    train, valid, test, new = (str(path) for path in write_toy(out / "data", seed=1))
+    run, report = str(out / "run"), str(out / "report.html")
+    for command in (
+        ["train", train, "--valid", valid, "--out", run, *(["--overwrite"] if overwrite else [])],
+        ["evaluate", run, test, "--report", report],
+        ["predict", run, new],
+    ):
+        print("\n$ orderfree " + " ".join(command), flush=True)
+        app(command, standalone_mode=False)
+    print(f"\nThe run is in {run}, the report in {report} (open it in a browser).")

@@ -1,0 +1,126 @@
+"""Encoded corpora as memory-mapped Arrow files: memory does not grow with the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from ..types import Batch, Example
+from .featurizers import Arrays, Featurizer
+from .labels import LabelVocabulary
+
+ROWS_PER_CHUNK = 4096
+
+
+@dataclass
+class CorpusCounts:
+    """What was noticed while a corpus was encoded."""
+
+    examples: int = 0
+    truncated: int = 0
+
+
+def encode_corpora(
+    examples: Iterable[tuple[int, Example]], paths: Sequence[Path], featurizer: Featurizer, labels: LabelVocabulary
+) -> list[CorpusCounts]:
+    """One pass over (part, example) pairs, written to the Arrow file of each part."""
+    schema = _schema(featurizer)
+    counts = [CorpusCounts() for _ in paths]
+    sinks = [pa.OSFile(str(path), "wb") for path in paths]
+    writers = [pa.ipc.new_file(sink, schema) for sink in sinks]
+    pending: list[list[tuple[Example, Arrays, int]]] = [[] for _ in paths]
+    try:
+        for part, example in examples:
+            encoded = featurizer.encode(example)
+            counts[part].examples += 1
+            counts[part].truncated += encoded.truncated
+            pending[part].append((example, encoded.arrays, encoded.length))
+            if len(pending[part]) == ROWS_PER_CHUNK:
+                writers[part].write(_record_batch(pending[part], schema, labels))
+                pending[part].clear()
+        for part, rows in enumerate(pending):
+            if rows:
+                writers[part].write(_record_batch(rows, schema, labels))
+    finally:
+        for writer, sink in zip(writers, sinks, strict=True):
+            writer.close()
+            sink.close()
+    return counts
+
+
+def _schema(featurizer: Featurizer) -> pa.Schema:
+    arrays = [(name, pa.large_list(pa.from_numpy_dtype(kind))) for name, kind in featurizer.columns.items()]
+    return pa.schema(
+        [("length", pa.int32()), ("labels", pa.large_list(pa.int32())), ("unknown", pa.list_(pa.string())), *arrays]
+    )
+
+
+def _record_batch(
+    rows: list[tuple[Example, Arrays, int]], schema: pa.Schema, labels: LabelVocabulary
+) -> pa.RecordBatch:
+    label_sets = [example.labels or () for example, _, _ in rows]
+    known = [np.asarray(labels.known(names), dtype=np.int32) for names in label_sets]
+    columns = [
+        pa.array([length for _, _, length in rows], pa.int32()),
+        _ragged(known, pa.int32()),
+        pa.array([[name for name in names if name not in labels.ids] for names in label_sets], pa.list_(pa.string())),
+    ]
+    for place in range(3, len(schema)):
+        name, kind = schema.field(place).name, schema.field(place).type.value_type
+        columns.append(_ragged([arrays[name] for _, arrays, _ in rows], kind))
+    return pa.record_batch(columns, schema=schema)
+
+
+def _ragged(rows: list[np.ndarray], kind: pa.DataType) -> pa.LargeListArray:
+    offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+    np.cumsum([len(row) for row in rows], out=offsets[1:])
+    return pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.concatenate(rows), kind))
+
+
+class Corpus:
+    """Random access to an encoded corpus on disk; only the lengths are held in memory."""
+
+    def __init__(self, path: Path, featurizer: Featurizer, labels: LabelVocabulary) -> None:
+        self.featurizer, self.vocabulary = featurizer, labels
+        table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()  # zero-copy: columns point into the mapped file
+        self.lengths: np.ndarray = table["length"].to_numpy()  # (N,)
+        self._unknown = table["unknown"]
+        self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", *featurizer.columns)}
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def batch(self, rows: np.ndarray) -> Batch:
+        arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
+        targets = self.vocabulary.one_hot([self._columns["labels"][row] for row in rows])
+        return Batch(self.featurizer.collate(arrays), torch.from_numpy(targets), torch.from_numpy(rows))
+
+    def label_names(self, row: int) -> tuple[str, ...]:
+        """All labels of an example, those the model does not know included."""
+        known = (self.vocabulary.names[i] for i in self._columns["labels"][row])
+        return (*known, *self._unknown[row].as_py())
+
+    def batches(self, batch_size: int) -> Iterator[Batch]:
+        """All examples once, short ones first, so that little is padded; `Batch.rows` says which is which."""
+        order = np.argsort(self.lengths, kind="stable")
+        for start in range(0, len(order), batch_size):
+            yield self.batch(order[start : start + batch_size])
+
+
+class _RaggedColumn:
+    """Rows of a chunked list column as views, without making a Python object per value."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        self.starts = np.cumsum([0, *(len(chunk) for chunk in column.chunks)])
+        self.offsets = [chunk.offsets.to_numpy() for chunk in column.chunks]
+        self.values = [chunk.values.to_numpy() for chunk in column.chunks]
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        chunk = int(np.searchsorted(self.starts, row, side="right")) - 1
+        place = int(row - self.starts[chunk])
+        return self.values[chunk][self.offsets[chunk][place] : self.offsets[chunk][place + 1]]

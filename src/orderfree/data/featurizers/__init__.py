@@ -1,0 +1,71 @@
+"""From examples to what an encoder is fed. One featurizer per kind of input; each is fitted on the training part,
+saved as JSON and gives back the same arrays for the same text for ever.
+
+A featurizer is a class with
+    columns                         names and types of the arrays it makes of one example
+    fit(examples, data, options)    (class method) learns its vocabulary in one pass, in memory that does not grow
+    encode(example) -> Encoded      the arrays of one example
+    collate(list of arrays) -> EncoderInput
+    input_size                      vocabulary size, or features per frame
+    save(directory), load(directory, data)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from ...config import DataConfig, Section
+from ...errors import DataError
+from ...types import EncoderInput, Example
+
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    arrays: Arrays
+    length: int  # what batches are bucketed by
+    truncated: bool = False
+
+
+class Featurizer(Protocol):
+    columns: ClassVar[dict[str, type]]
+
+    @property
+    def input_size(self) -> int: ...
+
+    @classmethod
+    def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> Featurizer: ...
+
+    def encode(self, example: Example) -> Encoded: ...
+
+    def collate(self, rows: Sequence[Arrays]) -> EncoderInput: ...
+
+    def save(self, directory: Path) -> None: ...
+
+    @classmethod
+    def load(cls, directory: Path, data: DataConfig, options: Section) -> Featurizer: ...
+
+
+def needs_text(example: Example, encoder: str) -> str:
+    """The text of an example, or a clear error where it has features instead."""
+    if example.text is None:
+        raise DataError(
+            f"example {example.id!r} has features but no text, and the {encoder} encoder reads text; "
+            "choose model.encoder=dense (dense features) or sparse (libsvm)."
+        )
+    return example.text
+
+
+def from_kind(kind: str) -> type[Featurizer]:
+    from .bag import BagFeaturizer
+    from .frames import FrameFeaturizer
+    from .words import WordFeaturizer
+
+    kinds: dict[str, type[Featurizer]] = {"tokens": WordFeaturizer, "bag": BagFeaturizer, "dense": FrameFeaturizer}
+    return kinds[kind]

@@ -1,0 +1,121 @@
+"""Texts as tf-idf bags of terms; libsvm vectors as they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
+from math import log
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from ...config import DataConfig, Section
+from ...errors import DataError
+from ...files import write_json
+from ...types import BagInput, Example, SparseVector
+from . import Arrays, Encoded
+
+WORD = re.compile(r"(?u)\b\w\w+\b")  # what scikit-learn's TfidfVectorizer calls a word
+
+
+class BagFeaturizer:
+    """Sublinear tf-idf, rows of length 1, as scikit-learn computes them with `sublinear_tf=True`."""
+
+    columns: ClassVar[dict[str, type]] = {"indices": np.int32, "weights": np.float32}
+
+    def __init__(self, terms: dict[str, float] | None, size: int, ngrams: int, lowercase: bool, max_words: int) -> None:
+        self.terms = terms  # inverse document frequency of each; None: libsvm features
+        self.input_size = size
+        self.ngrams, self.lowercase, self.max_words = ngrams, lowercase, max_words
+        self._ids = {term: place for place, term in enumerate(terms)} if terms is not None else {}
+        self._idf = np.fromiter(terms.values(), dtype=np.float64) if terms is not None else np.zeros(0)
+
+    @classmethod
+    def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> BagFeaturizer:
+        examples = iter(examples)
+        first = next(examples)
+        everything = chain([first], examples)
+        if first.text is None:
+            return cls(None, _widest(everything), 1, data.lowercase, data.max_words)
+        ngrams = int(getattr(options, "ngrams", 1))
+        blank = cls({}, 0, ngrams, data.lowercase, data.max_words)
+        frequency: Counter[str] = Counter()
+        documents = 0
+        for example in everything:
+            frequency.update(set(blank._terms_of(_text(example))[0]))
+            documents += 1
+            if len(frequency) > 20 * data.vocabulary_size:  # memory stays bounded: the rarest could not win any more
+                frequency = Counter(dict(frequency.most_common(10 * data.vocabulary_size)))
+        kept = [(term, n) for term, n in frequency.items() if n >= data.min_count]
+        kept = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[: data.vocabulary_size]
+        terms = {term: log((1 + documents) / (1 + n)) + 1 for term, n in sorted(kept)}
+        return cls(terms, max(len(terms), 1), ngrams, data.lowercase, data.max_words)
+
+    def _terms_of(self, text: str) -> tuple[list[str], bool]:
+        """The words and n-grams of a text, and whether it was cut at `max_words`."""
+        found = WORD.finditer(text.lower() if self.lowercase else text)
+        words = [match.group() for match in islice(found, self.max_words + 1)]
+        truncated = len(words) > self.max_words
+        words = words[: self.max_words]
+        longer = (
+            " ".join(words[place : place + n]) for n in range(2, self.ngrams + 1) for place in range(len(words) - n + 1)
+        )
+        return [*words, *longer], truncated
+
+    def encode(self, example: Example) -> Encoded:
+        if isinstance(example.features, SparseVector) and self.terms is None:
+            inside = example.features.indices < self.input_size  # terms unseen in training carry nothing
+            arrays = {
+                "indices": example.features.indices[inside].astype(np.int32),
+                "weights": example.features.values[inside].astype(np.float32),
+            }
+            return Encoded(arrays, len(arrays["indices"]))
+        if self.terms is None:
+            raise DataError(f"example {example.id!r} is a text, and this model was trained on libsvm features.")
+        terms, truncated = self._terms_of(_text(example))
+        counts = Counter(self._ids[term] for term in terms if term in self._ids)
+        indices = np.fromiter(sorted(counts), dtype=np.int32)
+        frequency = np.fromiter((counts[i] for i in indices), dtype=np.float64, count=len(indices))
+        weights = (1 + np.log(frequency)) * self._idf[indices] if len(indices) else frequency
+        norm = np.sqrt((weights**2).sum())
+        weights = (weights / norm if norm > 0 else weights).astype(np.float32)
+        return Encoded({"indices": indices, "weights": weights}, len(indices), truncated)
+
+    def collate(self, rows: Sequence[Arrays]) -> BagInput:
+        lengths = np.array([len(row["indices"]) for row in rows])
+        offsets = np.concatenate([[0], lengths[:-1].cumsum()])
+        indices = np.concatenate([row["indices"] for row in rows]).astype(np.int64)
+        weights = np.concatenate([row["weights"] for row in rows]).astype(np.float32)
+        return BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets))
+
+    def save(self, directory: Path) -> None:
+        write_json(directory / "vocabulary.json", {"ngrams": self.ngrams, "size": self.input_size, "terms": self.terms})
+
+    @classmethod
+    def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
+        content: dict[str, Any] = json.loads((directory / "vocabulary.json").read_text(encoding="utf-8"))
+        return cls(content["terms"], content["size"], content["ngrams"], data.lowercase, data.max_words)
+
+
+def _text(example: Example) -> str:
+    if example.text is None:
+        raise DataError(
+            f"example {example.id!r} has no text and no libsvm features; for dense features set model.encoder=dense."
+        )
+    return example.text
+
+
+def _widest(examples: Iterator[Example]) -> int:
+    """One more than the highest term number."""
+    widest = 0
+    for example in examples:
+        if not isinstance(example.features, SparseVector):
+            raise DataError(f"example {example.id!r} has dense features; set model.encoder=dense to train on them.")
+        if len(example.features.indices):
+            widest = max(widest, int(example.features.indices[-1]) + 1)
+    return max(widest, 1)

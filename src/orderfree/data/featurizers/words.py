@@ -1,0 +1,70 @@
+"""Texts as word ids, through the `tokenizers` library: one tokenizer.json holds everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+
+from ...config import DataConfig, Section
+from ...files import write_text
+from ...types import Example, TokenInput
+from . import Arrays, Encoded, needs_text
+
+UNKNOWN, PADDING = "[UNK]", "[PAD]"
+
+
+class WordFeaturizer:
+    """Words and punctuation marks, one id each; rare ones beyond the vocabulary share `[UNK]`."""
+
+    columns: ClassVar[dict[str, type]] = {"tokens": np.int32}
+
+    def __init__(self, tokenizer: Tokenizer, max_words: int) -> None:
+        self.tokenizer, self.max_words = tokenizer, max_words
+        vocabulary = tokenizer.get_vocab()
+        self.unknown, self.padding = vocabulary[UNKNOWN], vocabulary[PADDING]
+
+    @property
+    def input_size(self) -> int:
+        return int(self.tokenizer.get_vocab_size())
+
+    @classmethod
+    def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> WordFeaturizer:
+        tokenizer = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
+        steps = [normalizers.NFC(), *([normalizers.Lowercase()] if data.lowercase else [])]
+        tokenizer.normalizer = normalizers.Sequence(steps)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=data.vocabulary_size,
+            min_frequency=data.min_count,
+            special_tokens=[PADDING, UNKNOWN],
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator((needs_text(example, "bilstm") for example in examples), trainer)
+        return cls(tokenizer, data.max_words)
+
+    def encode(self, example: Example) -> Encoded:
+        text = needs_text(example, "bilstm")
+        # a text of a million words costs no more than max_words need: no word is longer than the cut leaves room for
+        ids = self.tokenizer.encode(text[: 40 * self.max_words], add_special_tokens=False).ids
+        truncated = len(ids) > self.max_words or len(text) > 40 * self.max_words
+        tokens = np.asarray(ids[: self.max_words] or [self.unknown], dtype=np.int32)  # an empty text is one unknown
+        return Encoded({"tokens": tokens}, len(tokens), truncated)
+
+    def collate(self, rows: Sequence[Arrays]) -> TokenInput:
+        lengths = torch.tensor([len(row["tokens"]) for row in rows])  # (B,)
+        ids = np.full((len(rows), int(lengths.max())), self.padding, dtype=np.int64)  # (B, T)
+        for place, row in enumerate(rows):
+            ids[place, : len(row["tokens"])] = row["tokens"]
+        return TokenInput(torch.from_numpy(ids), lengths)
+
+    def save(self, directory: Path) -> None:
+        write_text(directory / "tokenizer.json", self.tokenizer.to_str(pretty=False))
+
+    @classmethod
+    def load(cls, directory: Path, data: DataConfig, options: Section) -> WordFeaturizer:
+        return cls(Tokenizer.from_str((directory / "tokenizer.json").read_text(encoding="utf-8")), data.max_words)

@@ -1,0 +1,61 @@
+"""From a file to examples: one function per format, and `read_examples`, the road all of them share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ...config import DataConfig
+from ...errors import DataError
+from ...types import Example
+from . import jsonl, lines, tables, vectors  # noqa: F401  importing them registers their formats
+from .checks import ReadCounts, checked
+from .source import STDIN, Reader, Source, readers
+
+__all__ = ["ReadCounts", "Reader", "Source", "detect_format", "read_examples", "readers"]
+
+_SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+    ".ft": "fasttext",
+    ".fasttext": "fasttext",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".svm": "libsvm",
+    ".npz": "npz",
+}
+
+
+def detect_format(path: str) -> str:
+    """The format a file's name tells; standard input is taken for jsonl."""
+    if path == STDIN:
+        return "jsonl"
+    file = Path(path.removesuffix(".gz"))
+    if file.suffix in ("", ".txt") and file.name.startswith("text_"):
+        return "sgm"
+    try:
+        return _SUFFIXES[file.suffix.lower()]
+    except KeyError:
+        raise DataError(
+            f"its name does not tell the format; choose one with --format: {', '.join(readers.names())}.", path
+        ) from None
+
+
+def read_examples(
+    path: str | Path, options: DataConfig, *, labelled: bool, counts: ReadCounts | None = None
+) -> Iterator[Example]:
+    """Streams the examples of a file ("-": standard input), each checked and with each label once.
+
+    `labelled`: every example must say its labels; otherwise labels are ignored and come out as None."""
+    source = Source(str(path), labelled)
+    name = detect_format(source.path) if options.format == "auto" else options.format
+    counts = ReadCounts() if counts is None else counts
+    for example in readers[name](source, options):
+        yield checked(example, source, counts)
+        source.position += 1
+    if source.position == 0:
+        raise DataError("holds no examples; check that it is the file you meant.", source.name)

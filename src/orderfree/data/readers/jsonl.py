@@ -1,0 +1,48 @@
+"""JSON Lines: one object on each line; blank lines are skipped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ...config import DataConfig
+from ...types import Example
+from .checks import kind_of, label_list, text_value
+from .source import Source, readers
+
+
+@readers.register("jsonl")
+def read_jsonl(source: Source, options: DataConfig) -> Iterator[Example]:
+    for line in source.lines():
+        if not line.strip():
+            continue
+        record = _record(line, source)
+        known = list(record)
+        text = text_value(record.get(options.text_field), options.text_field, source, known)
+        labels = None
+        if source.labelled:
+            labels = label_list(record.get(options.labels_field), options.labels_field, source, known)
+        if "\\u" in line:
+            _refuse_half_characters(text, options.text_field, source)
+        yield Example(source.example_id(record.get(options.id_field)), text=text, labels=labels)
+
+
+def _record(line: str, source: Source) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise source.error(f"is not JSON ({reason}); expected one JSON object on each line.") from None
+    if not isinstance(record, dict):
+        raise source.error(f"is {kind_of(record)}, expected a JSON object; write one object on each line.")
+    return record
+
+
+def _refuse_half_characters(text: str, field: str, source: Source) -> None:
+    """JSON can escape one half of a surrogate pair, which no UTF-8 file can hold and no tokenizer accepts."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(text[error.start]):04x}"
+        raise source.error(f"the field {field!r} holds half a character ({half}); remove or complete it.") from None

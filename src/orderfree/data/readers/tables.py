@@ -1,0 +1,148 @@
+"""Tables: CSV, TSV and Parquet. Labels are one column, or one column of zeros and ones each (`label_columns`)."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...config import DataConfig
+from ...errors import nearest
+from ...types import Example
+from .checks import label_list, split_labels, text_value
+from .source import Source, readers
+
+LARGEST_CELL = 1 << 28  # an unclosed quote swallows the rest of a file: stop before memory does
+ALL_OTHERS = ["*"]
+_FLAGS: dict[Any, bool] = {"0": False, "1": True, 0: False, 1: True}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns are read, by name."""
+
+    text: str
+    id: str | None
+    labels: str | None
+    flags: tuple[str, ...]  # one 0/1 column per label
+
+    def names(self) -> list[str]:
+        return [name for name in (self.text, self.id, self.labels, *self.flags) if name is not None]
+
+
+@readers.register("csv")
+def read_csv(source: Source, options: DataConfig) -> Iterator[Example]:
+    return _read_delimited(source, options, ",")
+
+
+@readers.register("tsv")
+def read_tsv(source: Source, options: DataConfig) -> Iterator[Example]:
+    return _read_delimited(source, options, "\t")
+
+
+@readers.register("parquet")
+def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
+    with source.open_seekable() as file:
+        try:
+            table = pq.ParquetFile(file)
+            columns = _choose(table.schema_arrow.names, options, source)
+            for batch in table.iter_batches(batch_size=1000, columns=columns.names()):
+                for row in batch.to_pylist():
+                    source.row = source.position + 1
+                    yield _example(row, columns, options, source)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = str(error).splitlines()[0]
+            raise source.error(f"is not a readable Parquet file ({reason}); check the file or its format.") from None
+
+
+def _read_delimited(source: Source, options: DataConfig, delimiter: str) -> Iterator[Example]:
+    rows = _rows(source, delimiter)
+    header = next(rows, None)
+    if header is None:
+        return
+    columns = _choose(header, options, source)
+    for row in rows:
+        if len(row) != len(header):
+            raise source.error(
+                f"has {len(row)} cells, expected {len(header)} as in the header; "
+                "quote cells that hold the delimiter or a line break."
+            )
+        yield _example(dict(zip(header, row, strict=True)), columns, options, source)
+
+
+def _rows(source: Source, delimiter: str) -> Iterator[list[str]]:
+    """Rows that hold anything; while one is out, `source.line` is the line it begins on."""
+    csv.field_size_limit(LARGEST_CELL)
+    rows = csv.reader(source.lines(keep_ends=True), delimiter=delimiter, strict=True)
+    while True:
+        begin = rows.line_num + 1
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            source.line = begin
+            raise source.error(
+                f"the row that begins here is not well formed ({error}); "
+                'enclose cells that hold quotes in quotes and double the ones inside ("").'
+            ) from None
+        source.line = begin
+        if row:
+            yield row
+
+
+def _choose(names: list[str], options: DataConfig, source: Source) -> Columns:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise source.error(f"the column {repeated[0]!r} occurs twice in the header; rename one of them.")
+    text, own_id = options.text_field, options.id_field if options.id_field in names else None
+    _require(text, names, "data.text_field", source)
+    if not source.labelled:
+        return Columns(text, own_id, None, ())
+    if options.label_columns is None:
+        _require(options.labels_field, names, "data.labels_field", source, "expected a list of labels in it; ")
+        return Columns(text, own_id, options.labels_field, ())
+    flags = options.label_columns
+    if flags == ALL_OTHERS:
+        flags = [name for name in names if name not in (text, own_id)]
+    for flag in flags:
+        _require(flag, names, "data.label_columns", source)
+    return Columns(text, own_id, None, tuple(flags))
+
+
+def _require(name: str, names: list[str], setting: str, source: Source, expected: str = "") -> None:
+    if name not in names:
+        known = ", ".join(map(repr, names[:20])) + (" …" if len(names) > 20 else "")
+        raise source.error(
+            f"the column {name!r} is missing, {expected}the columns are {known}; "
+            f"add it or correct {setting}.{nearest(name, names)}"
+        )
+
+
+def _example(row: dict[str, Any], columns: Columns, options: DataConfig, source: Source) -> Example:
+    text = text_value(row[columns.text], columns.text, source, [])
+    labels: tuple[str, ...] | None = None
+    if columns.labels is not None:
+        value = row[columns.labels]
+        split = isinstance(value, str)
+        labels = (
+            split_labels(value, options.label_separator) if split else label_list(value, columns.labels, source, [])
+        )
+    elif source.labelled:
+        labels = tuple(name for name in columns.flags if _flag(row[name], name, source))
+    return Example(source.example_id(row[columns.id] if columns.id else None), text=text, labels=labels)
+
+
+def _flag(value: Any, name: str, source: Source) -> bool:
+    key = value.strip() if isinstance(value, str) else value
+    if not isinstance(key, str | int | float) or key not in _FLAGS:
+        raise source.error(
+            f"the column {name!r} holds {value!r}, expected 0 or 1; correct it or leave the column out of "
+            "data.label_columns."
+        )
+    return _FLAGS[key]

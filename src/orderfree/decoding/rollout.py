@@ -1,0 +1,94 @@
+"""Label sequences chosen step by step while training. Who chooses is the policy; nothing else differs between
+maximum likelihood, order-free RNN, OCD and OCD with correct prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..registry import Registry
+from ..types import DecoderState, Rollout, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a policy may look at. r rows are still running; <eos> is column L."""
+
+    logits: Tensor | None  # (r, L + 1) o_t; None for a policy that does not ask the model
+    taken: Tensor  # (r, L + 1) bool, labels already in the sequence
+    missing: Tensor  # (r, L + 1) bool, targets not yet in the sequence; <eos> once there is none
+    rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    choose: Callable[[Choice], Tensor]  # -> (r,)
+    asks_model: bool = True
+
+
+policies: Registry[Policy] = Registry("policy")
+
+
+def _sample(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Gumbel-max: argmax(o + G) is a sample of softmax(o), and needs no normalisation."""
+    noise = -torch.empty_like(logits).exponential_().log()  # (r, L + 1)
+    return (logits + noise).masked_fill(~allowed, float("-inf")).argmax(dim=-1)  # (r,)
+
+
+def _asked(choice: Choice) -> Tensor:
+    assert choice.logits is not None, "this policy asks the model"
+    return choice.logits
+
+
+# OCD: y~_t ~ softmax(o_t + M_t), M_t = -inf on labels already predicted (Eq. 4).
+policies.register("sample")(Policy(lambda c: _sample(_asked(c), ~c.taken)))
+# OCD (correct prefix): the same among the labels still missing.
+policies.register("sample_missing")(Policy(lambda c: _sample(_asked(c), c.missing)))
+# Seq2seq: the missing label that comes first in a fixed order.
+policies.register("teacher")(
+    Policy(lambda c: c.rank.expand_as(c.missing).masked_fill(~c.missing, c.rank.numel()).argmin(dim=-1), False)
+)
+
+
+def roll_out(policy: Policy, step: Step, state: DecoderState, targets: Tensor, rank: Tensor, limits: Tensor) -> Rollout:
+    """targets (B, L) bool, rank (L + 1,), limits (B,) most steps of each row -> sequences chosen by the policy.
+
+    Rows that have ended cost nothing: they are left out of the batch as soon as half of it has ended (leaving them
+    out at every step would copy the encoder's states each time).
+    """
+    inputs, num_labels = targets.shape
+    eos, steps = num_labels, int(limits.max())
+    device = targets.device
+    sequence = torch.full((inputs, steps), eos, device=device)  # (B, K)
+    active = torch.zeros(inputs, steps, dtype=torch.bool, device=device)  # (B, K)
+
+    rows = torch.arange(inputs, device=device)  # (r,) rows still in the batch
+    running = torch.ones_like(rows, dtype=torch.bool)  # (r,)
+    taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1)
+    missing = torch.cat([targets, ~targets.any(dim=1, keepdim=True)], dim=1)  # (r, L + 1)
+    previous = torch.full_like(rows, num_labels)  # (r,) the start symbol
+    for t in range(steps):
+        logits = None
+        if policy.asks_model:
+            logits, state = step(previous, state)  # (r, L + 1)
+        chosen = policy.choose(Choice(logits, taken, missing, rank)).masked_fill(~running, eos)  # (r,)
+        sequence[rows, t], active[rows, t] = chosen, running
+
+        taken.scatter_(1, chosen[:, None], True)
+        taken[:, eos] = False
+        missing.scatter_(1, chosen[:, None], False)
+        missing[:, eos] = ~missing[:, :eos].any(dim=1)
+        running = running & (chosen != eos) & (limits[rows] > t + 1)
+        alive = int(running.sum())
+        if alive == 0:
+            return Rollout(sequence[:, : t + 1], active[:, : t + 1])
+        previous = chosen
+        if 2 * alive <= len(rows):
+            kept = running.nonzero()[:, 0]  # (alive,)
+            rows, taken, missing, previous = rows[kept], taken[kept], missing[kept], previous[kept]
+            running = running[kept]
+            state = state.select(kept, kept) if policy.asks_model else state
+    return Rollout(sequence, active)

@@ -1,0 +1,119 @@
+"""Predictor: the single road from examples to label sets, used by the command line and everything above it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from .build import check_decoder, decoders_of, default_decoder, search_limits
+from .checkpoint import TrainedModel, load_model
+from .data.featurizers import Encoded
+from .decoding.beam import Limits
+from .decoding.search import searches
+from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet
+
+CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    example: Example
+    label_sets: dict[str, LabelSet]  # by decoder
+    probs: np.ndarray | None  # (L,) binary-relevance probabilities; None where the model has no such decoder
+    truncated: bool
+
+
+class Predictor:
+    """A trained model ready to decode. `limits` can be replaced to change width and set sizes."""
+
+    def __init__(self, trained: TrainedModel) -> None:
+        self.trained = trained
+        self.network = trained.network.eval()
+        self.labels = trained.labels
+        self.limits: Limits = search_limits(trained.config, trained.labels)
+        self.decoders = decoders_of(trained.config)
+        self.default_decoder = default_decoder(trained.config)
+
+    @classmethod
+    def load(cls, directory: Path | str) -> Predictor:
+        return cls(load_model(directory))
+
+    @torch.inference_mode()
+    def start(self, inputs: EncoderInput) -> DecodeInput:
+        """Everything the searches need of one batch; the encoder runs once for all of them."""
+        encoded = self.network.encoder(inputs)
+        label_decoder, br_decoder = self.network.label_decoder, self.network.br_decoder
+        thresholds = None
+        if "micro_f1" in self.trained.thresholds:
+            thresholds = torch.full((len(self.labels),), self.trained.thresholds["micro_f1"])  # (L,)
+        return DecodeInput(
+            len(self.labels),
+            label_decoder.step if label_decoder is not None else None,
+            label_decoder.start(encoded) if label_decoder is not None else None,
+            br_decoder(encoded) if br_decoder is not None else None,
+            thresholds,
+        )
+
+    @torch.inference_mode()
+    def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
+        return searches[decoder](given, self.limits)
+
+    def predict(self, examples: Iterable[Example], decoders: Sequence[str] | None = None) -> Iterator[Prediction]:
+        """Predictions in the order of the examples, however many there are, in memory that does not grow."""
+        decoders = decoders or [self.default_decoder]
+        for decoder in decoders:
+            check_decoder(self.trained.config, decoder)
+        size = self.trained.config.decoding.batch_size
+        remaining = iter(examples)
+        while chunk := list(islice(remaining, CHUNK * size)):
+            encoded = [self.trained.featurizer.encode(example) for example in chunk]
+            order = sorted(range(len(chunk)), key=lambda place: encoded[place].length)
+            predictions: dict[int, Prediction] = {}
+            for start in range(0, len(order), size):
+                places = order[start : start + size]
+                found = self._predict_batch([chunk[p] for p in places], [encoded[p] for p in places], decoders)
+                predictions.update(zip(places, found, strict=True))
+            yield from (predictions[place] for place in range(len(chunk)))
+
+    def _predict_batch(
+        self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str]
+    ) -> list[Prediction]:
+        given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
+        sets = {decoder: self.label_sets(self.search(given, decoder)) for decoder in decoders}
+        probs = given.br_logits.sigmoid().numpy() if given.br_logits is not None else None  # (B, L)
+        return [
+            Prediction(
+                example,
+                {decoder: sets[decoder][b] for decoder in decoders},
+                probs[b] if probs is not None else None,
+                encoded[b].truncated,
+            )
+            for b, example in enumerate(examples)
+        ]
+
+    def label_sets(self, found: Hypotheses) -> list[LabelSet]:
+        """The best sequence of every input as a set. Hypotheses that hold the same set are permutations of it, so the
+        probability of the set is at least their sum."""
+        return [
+            self._label_set(sequences, log_probs)
+            for sequences, log_probs in zip(found.sequences.tolist(), found.log_probs.tolist(), strict=True)
+        ]
+
+    def _label_set(self, sequences: list[list[int]], log_probs: list[float]) -> LabelSet:
+        eos = len(self.labels)
+        merged: dict[frozenset[int], tuple[list[int], float]] = {}
+        for sequence, log_prob in zip(sequences, log_probs, strict=True):
+            if log_prob == float("-inf"):
+                continue
+            generated = [label for label in sequence if label != eos]
+            key = frozenset(generated)
+            first, total = merged.get(key, (generated, float("-inf")))
+            merged[key] = (first, float(np.logaddexp(total, log_prob)))
+        named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged.values()]
+        (labels, log_prob), *others = named
+        return LabelSet(labels, log_prob, tuple(others))

@@ -1,0 +1,44 @@
+"""Whole label sets rather than labels: which combinations are produced, and how right each position is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import numpy as np
+
+
+def combination_counts(label_sets: Iterable[Iterable[str]], training_sets: Iterable[Iterable[str]]) -> dict[str, int]:
+    """The paper's S_test, the number of different label sets, and S_test-train, how many of them training never
+    showed. The empty set is a combination like any other."""
+    distinct = _distinct(label_sets)
+    return {"distinct": len(distinct), "unseen": len(distinct - _distinct(training_sets))}
+
+
+def seen_unseen(
+    label_sets: Iterable[Iterable[str]], training_sets: Iterable[Iterable[str]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two (N,) bool masks: the examples whose whole label set occurs in training, and the others."""
+    known = _distinct(training_sets)
+    seen = np.array([frozenset(label_set) in known for label_set in label_sets], dtype=bool)
+    return seen, ~seen
+
+
+def _distinct(label_sets: Iterable[Iterable[str]]) -> set[frozenset[str]]:
+    return {frozenset(label_set) for label_set in label_sets}
+
+
+def position_accuracy(sequences: Sequence[Sequence[str]], targets: Sequence[Collection[str]]) -> list[float]:
+    """How often the label generated at each position is right, that is, in the reference set (paper, Discussion).
+
+    Position t averages over the examples where the generated or the reference sequence goes that far; what a too
+    short sequence leaves ungenerated is wrong. Two examples, A generated for {A, B} and C, A for {A}:
+
+        position  0: A right, C wrong -> 1/2       1: nothing wrong, A right -> 1/2
+    """
+    lengths = [max(len(sequence), len(target)) for sequence, target in zip(sequences, targets, strict=True)]
+    longest = max(lengths, default=0)
+    right, reached = np.zeros(longest), np.zeros(longest)
+    for sequence, target, length in zip(sequences, targets, lengths, strict=True):
+        reached[:length] += 1
+        right[: len(sequence)] += [label in target for label in sequence]
+    return (right / reached).tolist()

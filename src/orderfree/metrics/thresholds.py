@@ -1,0 +1,49 @@
+"""The probability from which binary relevance says yes, chosen on held-out data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import ConfigError
+from .counts import Matrix
+
+NEUTRAL = 0.5
+
+
+def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1") -> tuple[float, float]:
+    """The one threshold for all labels at which `probs >= threshold` has the highest micro-F1, and that micro-F1.
+
+    Exact: micro-F1 changes only where the threshold passes a score, so every cut between two neighbouring distinct
+    scores is tried, at the cost of one sort. The threshold lies midway between them, to leave both sides room for
+    rounding. Equally good cuts are decided by nearness to 0.5."""
+    if metric != "micro_f1":
+        raise ConfigError(f"a threshold can be chosen for micro_f1 only, not for {metric!r}.")
+    if probs.shape != targets.shape:
+        raise ValueError(f"probs are {probs.shape}, targets {targets.shape}: expected the same shape.")
+    truth = (targets if isinstance(targets, np.ndarray) else targets.toarray()).astype(bool).ravel()  # (N * L,)
+    scores = probs.ravel() if np.issubdtype(probs.dtype, np.floating) else probs.ravel().astype(float)
+    if np.isnan(scores).any():
+        raise ValueError("probs hold NaN.")
+    positives = int(truth.sum())
+    if positives == 0:  # nothing to choose by: every threshold scores 0
+        return NEUTRAL, 0.0
+
+    order = np.argsort(-scores)
+    scores = scores[order]
+    is_cut = np.append(scores[:-1] > scores[1:], True)  # equal scores stand on the same side of any threshold
+    predicted = np.flatnonzero(is_cut) + 1  # (C,) how many are above each cut
+    hits = np.cumsum(truth[order])[is_cut]
+    micro_f1 = 2 * hits / (predicted + positives)
+
+    thresholds = _midway(scores[is_cut])
+    best = np.flatnonzero(micro_f1 == micro_f1.max())
+    chosen = best[np.argmin(np.abs(thresholds[best] - NEUTRAL))]
+    return float(thresholds[chosen]), float(micro_f1[chosen])
+
+
+def _midway(distinct: np.ndarray) -> np.ndarray:
+    """Thresholds just admitting each of the falling scores; the lowest score's lower neighbour is 0."""
+    below = np.append(distinct[1:], np.minimum(distinct[-1], 0)).astype(distinct.dtype)
+    middle = below + (distinct - below) / 2
+    # Between neighbouring floats there is no middle: it rounds onto one of them, and may only be the upper.
+    return np.where(middle > below, middle, distinct)

@@ -1,0 +1,65 @@
+"""The encoder of the paper: a bidirectional LSTM over words (Eq. 1)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from ...config import PositiveInt, Section
+from ...types import EncoderOutput, TokenInput
+from . import encoders
+
+
+class BiLSTMOptions(Section):
+    """Bidirectional LSTM over words (Eq. 1), the encoder of the paper."""
+
+    embedding: PositiveInt = Field(512, description="size of the word embeddings")
+    hidden: PositiveInt = Field(256, description="hidden size of each direction")
+    layers: PositiveInt = Field(2, description="recurrent layers")
+
+
+@encoders.register("bilstm")
+class BiLSTMEncoder(nn.Module):
+    """Two LSTMs a layer, one on the rows as they are, one on each row reversed within its own length.
+
+    Padding stands at the end of both, so no real position ever sees it: exact, and up to twenty times faster on a CPU
+    than packed sequences, whose backward pass is quadratic in time.
+    """
+
+    Options = BiLSTMOptions
+    input_kind: ClassVar[str] = "tokens"
+
+    def __init__(self, options: BiLSTMOptions, input_size: int, dropout: float) -> None:
+        super().__init__()
+        self.output_size = 2 * options.hidden
+        self.embed = nn.Embedding(input_size, options.embedding)
+        sizes = [options.embedding] + [self.output_size] * (options.layers - 1)
+        self.forwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
+        self.backwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, inputs: TokenInput) -> EncoderOutput:
+        tokens = inputs.ids.shape[1]
+        position = torch.arange(tokens, device=inputs.ids.device)  # (T,)
+        mask = position < inputs.lengths[:, None]  # (B, T)
+        # length 3 of 5: 2 1 0 3 4 — its own inverse, so one gather reverses and the same gather restores
+        mirrored = torch.where(mask, inputs.lengths[:, None] - 1 - position, position)  # (B, T)
+        last = (inputs.lengths - 1)[:, None]  # (B, 1)
+
+        states = self.embed(inputs.ids)  # (B, T, embedding)
+        finals = []
+        for along, against in zip(self.forwards, self.backwards, strict=True):
+            states = self.dropout(states)
+            ahead, _ = along(states)  # (B, T, hidden)
+            behind, _ = against(_gather(states, mirrored))  # (B, T, hidden)
+            finals.append(torch.cat([_gather(ahead, last), _gather(behind, last)], dim=-1)[:, 0])  # (B, H)
+            states = torch.cat([ahead, _gather(behind, mirrored)], dim=-1)  # (B, T, H)
+        return EncoderOutput(states * mask[..., None], mask, torch.stack(finals))
+
+
+def _gather(states: Tensor, positions: Tensor) -> Tensor:
+    """states (B, T, H), positions (B, P) -> (B, P, H)."""
+    return states.gather(1, positions[..., None].expand(-1, -1, states.shape[-1]))

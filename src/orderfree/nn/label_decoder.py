@@ -1,0 +1,54 @@
+"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..types import DecoderState, EncoderOutput
+from .attention import Attention
+
+
+class LabelDecoder(nn.Module):
+    """`unroll` runs any number of steps whose inputs are known; `step` is its one-step case, driven by rollouts and
+    searches. The attention reads the LSTM's output and is not fed back, so known inputs run through all steps in one
+    call, and the encoder's states are read once instead of once a step."""
+
+    def __init__(
+        self, num_labels: int, state_size: int, embedding: int, hidden: int, layers: int, dropout: float
+    ) -> None:
+        super().__init__()
+        self.layers, self.hidden = layers, hidden
+        self.embed = nn.Embedding(num_labels + 1, embedding)  # the last row is the start symbol
+        self.bridge = nn.Identity() if state_size == hidden else nn.Linear(state_size, hidden)
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        self.attention = Attention(hidden, state_size)
+        self.combine = nn.Linear(state_size + hidden, hidden)
+        self.output = nn.Linear(hidden, num_labels + 1)  # the last column is <eos>
+        self.dropout = nn.Dropout(dropout)
+
+    def start(self, encoded: EncoderOutput) -> DecoderState:
+        """h_0^d = h_m^e, layer by layer; decoder layers beyond the encoder's start at zero, and so do all cells.
+
+        The released code also hands over the cells. A masked encoder does not have them at each row's own end (an
+        LSTM kernel only returns those of the last padded step), and the paper speaks of the hidden state only.
+        """
+        depth = min(self.layers, encoded.final_hidden.shape[0])
+        top = self.bridge(encoded.final_hidden[-depth:])  # (depth, B, D)
+        rest = top.new_zeros(self.layers - depth, *top.shape[1:])  # (layers - depth, B, D)
+        hidden = torch.cat([top, rest]).contiguous()  # (layers, B, D)
+        return DecoderState(hidden, torch.zeros_like(hidden), encoded.states, encoded.mask)
+
+    def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """inputs (R, K): y~_{t-1} at each step -> logits o_t (R, K, L + 1) and the state after the last one."""
+        embedded = self.dropout(self.embed(inputs))  # (R, K, embedding)
+        output, (hidden, cell) = self.lstm(embedded, (state.hidden, state.cell))  # (R, K, D)
+        context, _ = self.attention(output, state.memory, state.mask)  # (R, K, H)
+        combined = torch.tanh(self.combine(torch.cat([context, output], dim=-1)))  # (R, K, D)
+        logits = self.output(self.dropout(combined))  # (R, K, L + 1)
+        return logits, DecoderState(hidden, cell, state.memory, state.mask)
+
+    def step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """previous (R,) -> logits (R, L + 1) and the next state."""
+        logits, state = self.unroll(previous[:, None], state)
+        return logits[:, 0], state

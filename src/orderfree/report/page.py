@@ -1,0 +1,185 @@
+"""One evaluation as one HTML file that needs nothing else: no network, no scripts, readable on a phone and on paper.
+
+What is missing from the inputs is left out of the page."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, PackageLoader
+
+from ..files import write_text
+from .figures import Chart, Line, Point, line_chart, thinned
+
+MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
+SECTIONS = {
+    "decoders": "Decoders",
+    "curves": "Learning curves",
+    "labels": "Labels",
+    "confused_pairs": "Confused labels",
+    "combinations": "Label combinations",
+    "positions": "Accuracy by position",
+    "examples": "Examples",
+    "making": "How it was made",
+}
+LABELS_SHOWN = 40  # the others fold away
+LONGEST_TEXT = 450
+
+
+def write_report(path: Path, evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> None:
+    write_text(path, render(evaluation, history, card))
+
+
+def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> str:
+    decoders: dict[str, dict[str, float]] = evaluation.get("decoders") or {}
+    default = evaluation.get("default_decoder")
+    default = default if default in decoders else next(iter(decoders), "")
+    shown = decoders.get(default, {})
+    per_label = evaluation.get("per_label") or []
+    sections = {
+        "decoders": score_tables(decoders),
+        "curves": learning_curves(history, list(decoders), _select_metric(card)),
+        "labels": occurring(per_label),
+        "confused_pairs": evaluation.get("confused_pairs") or [],
+        "combinations": evaluation.get("combinations") or {},
+        "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
+        "examples": [shown_example(example) for example in evaluation.get("examples_shown") or []],
+        "making": card,
+    }
+    page = _environment().get_template("page.html.j2")
+    return page.render(
+        **sections,
+        titles={key: title for key, title in SECTIONS.items() if sections[key]},
+        evaluation=evaluation,
+        default=default,
+        headline={name: shown[name] for name in MAIN_METRICS if name in shown},
+        absent_labels=len(per_label) - len(sections["labels"]),
+        labels_shown=LABELS_SHOWN,
+    )
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("orderfree", "report"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"score": score, "metric": metric_name, "yaml": as_yaml}
+    return environment
+
+
+def score(value: float | None) -> str:
+    return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def metric_name(name: str) -> str:
+    words = name.replace("_", " ").replace("f1", "F1")
+    return words[0].upper() + words[1:]
+
+
+def as_yaml(content: dict[str, Any]) -> str:
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100).rstrip()
+
+
+def score_tables(decoders: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+    """The main metrics, and apart from them all others: side by side they would not fit any screen."""
+    names = list(dict.fromkeys(name for row in decoders.values() for name in row))
+    main = [name for name in MAIN_METRICS if name in names]
+    others = [name for name in names if name not in MAIN_METRICS]
+    return [
+        {"metrics": metrics, "rows": decoders, "best": {name: best_of_column(decoders, name) for name in metrics}}
+        for metrics in (main, others)
+        if metrics
+    ]
+
+
+def best_of_column(decoders: dict[str, dict[str, float]], metric: str) -> set[str]:
+    """Decoders with the best value as it is printed: what looks equal is marked equally. None if all are equal."""
+    if metric == "true_labels_per_example":
+        return set()
+    values = {name: row[metric] for name, row in decoders.items() if score(row.get(metric)) != "–"}
+    if metric == "predicted_labels_per_example":  # neither more nor fewer is better: nearness to the truth is
+        values = {
+            name: -abs(value - decoders[name].get("true_labels_per_example", 0)) for name, value in values.items()
+        }
+    if len({score(value) for value in values.values()}) < 2:
+        return set()
+    best = score(max(values.values()))
+    return {name for name, value in values.items() if score(value) == best}
+
+
+def _select_metric(card: dict[str, Any]) -> str:
+    training = (card.get("config") or {}).get("training") or {}
+    return training.get("select_metric") or "micro_f1"
+
+
+def learning_curves(history: list[dict[str, Any]], decoders: list[str], metric: str) -> list[Chart]:
+    """Training loss with its terms, and the metric that picked the checkpoint, by decoder."""
+    losses: dict[str, list[Point]] = defaultdict(list)
+    validations: dict[str, list[Point]] = defaultdict(list)
+    for row in history:
+        for name, value in row.items():
+            if name.startswith("loss") and value is not None:
+                losses[name.removeprefix("loss").removeprefix("_") or "total"].append((row["update"], value))
+        for decoder, scores in row.get("validation", {}).items():
+            if scores.get(metric) is not None:
+                validations[decoder].append((row["update"], scores[metric]))
+    thin = {name: thinned(points) for name, points in losses.items()}
+    grouped = max((size for _, size in thin.values()), default=1)
+    charts = [
+        line_chart(
+            "Training loss",
+            [Line(name, points, number) for number, (name, (points, _)) in enumerate(thin.items())],
+            "updates",
+            f"Each point is the mean of {grouped} records." if grouped > 1 else "",
+            low=0,
+            origin=0,
+        ),
+        line_chart(
+            f"Validation: {metric_name(metric)}",
+            _decoder_lines(validations, decoders),
+            "updates",
+            "The dot is the highest point of each line.",
+            origin=0,
+            mark_highest=True,
+        ),
+    ]
+    return [chart for chart in charts if chart]
+
+
+def _decoder_lines(points: dict[str, list[Point]], decoders: list[str]) -> list[Line]:
+    order = list(dict.fromkeys([*decoders, *points]))
+    return [Line(name, points[name], order.index(name)) for name in order if name in points]
+
+
+def position_chart(accuracies: dict[str, list[float]], decoders: list[str]) -> dict[str, Any]:
+    points = {name: [(float(place), value) for place, value in enumerate(row, 1)] for name, row in accuracies.items()}
+    chart = line_chart("Share of right labels", _decoder_lines(points, decoders), "position", low=0, high=1)
+    longest = max((len(row) for row in accuracies.values()), default=0)
+    return {"chart": chart, "rows": accuracies, "longest": longest} if chart else {}
+
+
+def occurring(per_label: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Labels that are true or predicted at least once, most frequent first."""
+    rows = [row for row in per_label if row["support"] or row["predicted"]]
+    return sorted(rows, key=lambda row: (-row["support"], row["label"]))
+
+
+def shown_example(example: dict[str, Any]) -> dict[str, Any]:
+    """Predicted labels in the order they were generated, then what is missing."""
+    target, predicted = example.get("target") or [], example.get("predicted") or []
+    chips = [("right" if label in target else "wrong", label) for label in predicted]
+    chips += [("missed", label) for label in target if label not in predicted]
+    text = example.get("text") or ""
+    log_prob = example.get("log_prob")
+    return {
+        "id": example.get("id", ""),
+        "text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rsplit(maxsplit=1)[0] + " …",
+        "chips": chips,
+        "probability": None if log_prob is None else math.exp(min(log_prob, 0.0)),
+    }

@@ -1,0 +1,54 @@
+"""The model card: a README.md any person can read, written by the program."""
+
+from __future__ import annotations
+
+from ..checkpoint import TrainedModel
+
+SHOWN = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
+
+
+def model_card(trained: TrainedModel) -> str:
+    config, provenance = trained.config, trained.provenance
+    sequence = config.objective.sequence
+    objective = " + ".join([*([sequence] if sequence else []), *(["br"] if config.objective.br_weight > 0 else [])])
+    rows = [
+        f"| {decoder} | " + " | ".join(f"{scores[metric]:.4f}" for metric in SHOWN) + " |"
+        for decoder, scores in trained.metrics["validation"].items()
+    ]
+    counted = zip(trained.labels.names[:10], trained.labels.counts, strict=False)
+    frequent = ", ".join(f"`{name}` ({count:,})" for name, count in counted)
+    kept = f"update {trained.metrics['update']:,} of {trained.metrics['updates']:,}"
+    return f"""# A label-set predictor made with orderfree
+
+Predicts which of {len(trained.labels):,} labels an input has. Most frequent in training: {frequent}.
+
+| | |
+| --- | --- |
+| encoder | {config.model.encoder} |
+| objective | {objective} |
+| parameters | {trained.network.parameter_count():,} |
+| training examples | {provenance["train_examples"]:,} |
+| validation examples | {provenance["valid_examples"]:,} |
+| texts truncated to {config.data.max_words:,} words | {provenance["truncated"]:,} |
+| training data (SHA-256) | `{provenance["data"]["train"]}` |
+| seed | {config.seed} |
+| kept checkpoint | {kept}, by {trained.metrics["selected_by"]} |
+
+## Scores on the validation part
+
+The checkpoint and the binary-relevance threshold were chosen on this very part, so these figures flatter the model;
+judge it on data it has not seen (`orderfree evaluate`).
+
+| decoder | {" | ".join(SHOWN)} |
+| --- |{" --- |" * len(SHOWN)}
+{chr(10).join(rows)}
+
+## Use
+
+```
+orderfree predict <this directory> new.jsonl
+```
+
+Files: `config.json`, `labels.json`, the vocabulary, `model.safetensors`, `thresholds.json`, `metrics.json`;
+`manifest.json` holds their checksums. Loading them runs no code.
+"""

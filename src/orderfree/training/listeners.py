@@ -1,0 +1,119 @@
+"""What is told of a run: history.jsonl, a progress bar or plain lines, TensorBoard."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from ..files import write_text
+from .state import Progress as RunProgress
+
+
+class History:
+    """One JSON line per validation. A resumed run first drops the lines its saved state does not know of."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.began = time.monotonic()
+
+    def started(self, progress: RunProgress, total_updates: int) -> None:
+        self.began = time.monotonic()
+        known = [row for row in read_history(self.path) if row["update"] <= progress.update]
+        write_text(self.path, "".join(json.dumps(row) + "\n" for row in known))
+
+    def updated(self, progress: RunProgress, loss: float) -> None:
+        pass
+
+    def validated(self, progress: RunProgress, row: dict[str, Any]) -> None:
+        seconds = round(time.monotonic() - self.began, 3)  # of this process: a resumed run starts at zero again
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps({**row, "seconds": seconds}) + "\n")
+
+    def ended(self, progress: RunProgress) -> None:
+        pass
+
+
+def read_history(path: Path) -> list[dict[str, Any]]:
+    """The complete lines of a history; a line cut by a kill is left out."""
+    if not path.exists():
+        return []
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows
+
+
+class ProgressLines:
+    """A bar with loss, best score and remaining time on a terminal; one plain line per validation elsewhere."""
+
+    def __init__(self, metric: str, decoder: str, stream: IO[str] | None = None) -> None:
+        self.metric, self.decoder = metric, decoder
+        self.console = Console(file=stream or sys.stderr)
+        self.bar: Progress | None = None
+        self.total = 0
+
+    def started(self, progress: RunProgress, total_updates: int) -> None:
+        self.total = total_updates
+        if self.console.is_terminal:
+            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "<", TimeRemainingColumn())
+            self.bar = Progress(
+                TextColumn("training"), *columns, TextColumn("{task.description}"), console=self.console
+            )
+            self.task = self.bar.add_task("", total=total_updates, completed=progress.update)
+            self.bar.start()
+
+    def updated(self, progress: RunProgress, loss: float) -> None:
+        if self.bar is not None:
+            best = "" if progress.best_score is None else f", best {self.metric} {progress.best_score:.4f}"
+            self.bar.update(self.task, completed=progress.update, description=f"loss {loss:.3f}{best}")
+
+    def validated(self, progress: RunProgress, row: dict[str, Any]) -> None:
+        scores = row["validation"][self.decoder]
+        line = (
+            f"update {row['update']:,} of {self.total:,}, epoch {row['epoch']}: loss {row['loss']:.4f}, "
+            f"{self.decoder} {self.metric} {scores[self.metric]:.4f}, subset accuracy {scores['subset_accuracy']:.4f}"
+        )
+        self.console.print(line + (" *" if row["best"] else ""), highlight=False, soft_wrap=True)
+
+    def ended(self, progress: RunProgress) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+class TensorBoard:
+    """Scalars for TensorBoard, where it is installed."""
+
+    @staticmethod
+    def available() -> bool:
+        return importlib.util.find_spec("tensorboard") is not None
+
+    def __init__(self, directory: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(directory))
+
+    def started(self, progress: RunProgress, total_updates: int) -> None:
+        pass
+
+    def updated(self, progress: RunProgress, loss: float) -> None:
+        pass
+
+    def validated(self, progress: RunProgress, row: dict[str, Any]) -> None:
+        scalars = {name: value for name, value in row.items() if name.startswith("loss")}
+        for decoder, scores in row["validation"].items():
+            scalars |= {f"{decoder}/{metric}": value for metric, value in scores.items()}
+        for name, value in scalars.items():
+            self.writer.add_scalar(name, value, row["update"])
+
+    def ended(self, progress: RunProgress) -> None:
+        self.writer.close()

@@ -1,0 +1,203 @@
+"""The training loop, as a ladder of small methods: fit -> run_epoch -> train_step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor
+
+from ..build import build_objective, decoders_of
+from ..checkpoint import TrainedModel
+from ..data.batching import length_bucketed
+from ..decoding.rollout import policies, roll_out
+from ..errors import TrainingError
+from ..evaluation import Validation, validate
+from ..inference import Predictor
+from ..objectives.multitask import multitask
+from ..types import Batch, DecoderState, LossTerms, Rollout, Step
+from .prepare import Prepared
+from .state import Progress, load_state, save_state
+
+
+class Listener(Protocol):
+    """Is told what happens; history, progress bars and TensorBoard are listeners."""
+
+    def started(self, progress: Progress, total_updates: int) -> None: ...
+
+    def updated(self, progress: Progress, loss: float) -> None: ...
+
+    def validated(self, progress: Progress, row: dict[str, Any]) -> None: ...
+
+    def ended(self, progress: Progress) -> None: ...
+
+
+@dataclass
+class Stop:
+    """Set from a signal handler: the loop finishes its step, saves and ends."""
+
+    requested: bool = False
+
+
+@dataclass
+class Trainer:
+    trained: TrainedModel
+    data: Prepared
+    directory: Path  # where states are saved
+    listeners: list[Listener] = field(default_factory=list)
+    stop: Stop = field(default_factory=Stop)
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.config = self.trained.config
+        settings = self.config.training
+        self.objective = build_objective(self.config, self.trained.labels)
+        self.network = self.trained.network
+        self.accelerator = Accelerator()
+        optimizer = torch.optim.AdamW(
+            self.network.parameters(),
+            lr=settings.learning_rate,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+        self.model, self.optimizer = self.accelerator.prepare(self.network, optimizer)
+        self.progress = Progress()
+        self.best: dict[str, Tensor] | None = None
+        self.saved_at = self.clock()
+        batches = math.ceil(len(self.data.train) / settings.batch_size)
+        self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
+        self.validate_every = min(settings.validate_every or batches, self.total_updates)
+        self.select_decoder = settings.select_decoder or decoders_of(self.config)[-1]
+        self.validated_decoders = [
+            decoder for decoder in decoders_of(self.config) if decoder in (self.select_decoder, "br")
+        ]
+
+    def fit(self) -> bool:
+        """Trains to the end, from the last saved state if there is one. False: stopped before the end, and saved."""
+        resumed = load_state(self.directory, self.network, self.optimizer)
+        if resumed is not None:
+            self.progress, self.best = resumed
+        for listener in self.listeners:
+            listener.started(self.progress, self.total_updates)
+        try:
+            while not self.progress.finished:
+                if not self.run_epoch():
+                    return False
+        finally:
+            for listener in self.listeners:
+                listener.ended(self.progress)
+        if self.best is not None:
+            self.network.load_state_dict(self.best)
+        return True
+
+    def run_epoch(self) -> bool:
+        batches = length_bucketed(
+            self.data.train.lengths, self.config.training.batch_size, self.config.seed, self.progress.epoch
+        )
+        while self.progress.batch < len(batches) and not self.progress.finished:
+            # several processes share every batch: each takes its own rows of it
+            rows = batches[self.progress.batch][self.accelerator.process_index :: self.accelerator.num_processes]
+            loss = self.train_step(self.data.train.batch(rows))
+            self.progress.batch += 1
+            self.progress.update += 1
+            for listener in self.listeners:
+                listener.updated(self.progress, loss)
+            if self.progress.update % self.validate_every == 0 or self.progress.update == self.total_updates:
+                self.run_validation()
+            if self.progress.batch == len(batches):
+                self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
+                batches = []
+            if self.stop.requested or self.clock() - self.saved_at >= 60 * self.config.training.save_minutes:
+                self.save()
+            if self.stop.requested and not self.progress.finished:
+                return False
+        return True
+
+    def train_step(self, batch: Batch) -> float:
+        self.model.train()
+        self.set_learning_rate()
+        losses = self.losses(batch)
+        total = float(losses.total.detach())
+        if not math.isfinite(total):
+            raise TrainingError(
+                f"the loss became {total} at update {self.progress.update + 1:,}; the last good state is kept. "
+                "Lower training.learning_rate or training.clip_norm and start again."
+            )
+        self.optimizer.zero_grad(set_to_none=True)
+        self.accelerator.backward(losses.total)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm)
+        self.optimizer.step()
+        for name, term in {"loss": losses.total, **losses.terms}.items():
+            sums = self.progress.loss_sums
+            sums[name] = sums.get(name, 0.0) + float(term.detach())
+        self.progress.loss_count += 1
+        return total
+
+    def losses(self, batch: Batch) -> LossTerms:
+        settings = self.config.objective
+        roll = self.roller(batch.targets) if self.objective is not None else None
+        output = self.model(batch.inputs, roll)
+        return multitask(output, batch.targets, self.objective, settings.br_weight, settings.normalise)
+
+    def roller(self, targets: Tensor) -> Callable[[Step, DecoderState], Rollout]:
+        """The objective's policy, bound to the targets of one batch."""
+        objective, settings = self.objective, self.config.objective
+        assert objective is not None, "only called with a sequence objective"
+        policy = policies[objective.policy]
+        limits = torch.full((len(targets),), settings.max_steps)  # (B,)
+        if settings.extra_steps is not None:
+            limits = limits.minimum(targets.sum(dim=1) + 1 + settings.extra_steps)
+
+        def roll(step: Step, state: DecoderState) -> Rollout:
+            return roll_out(policy, step, state, targets, objective.rank, limits)
+
+        return roll
+
+    def set_learning_rate(self) -> None:
+        settings = self.config.training
+        rate = settings.learning_rate
+        if settings.schedule == "linear":
+            rate *= 1 - self.progress.update / self.total_updates
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def run_validation(self) -> None:
+        found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders)
+        score = found.scores[self.select_decoder][self.config.training.select_metric]
+        progress = self.progress
+        if progress.best_score is None or score > progress.best_score:
+            progress.best_score, progress.best_update, progress.worse_validations = score, progress.update, 0
+            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.network.state_dict().items()}
+        else:
+            progress.worse_validations += 1
+        patience = self.config.training.patience
+        progress.finished = progress.update >= self.total_updates or (
+            patience is not None and progress.worse_validations >= patience
+        )
+        row = self.history_row(found)
+        progress.loss_sums, progress.loss_count = {}, 0
+        for listener in self.listeners:
+            listener.validated(progress, row)
+
+    def history_row(self, found: Validation) -> dict[str, Any]:
+        progress = self.progress
+        means = {name: total / max(progress.loss_count, 1) for name, total in progress.loss_sums.items()}
+        return {
+            "update": progress.update,
+            "epoch": progress.epoch + 1,
+            **{name if name == "loss" else f"loss_{name}": value for name, value in means.items()},
+            "threshold": found.threshold,
+            "validation": found.scores,
+            "best": progress.best_update == progress.update,
+        }
+
+    def save(self) -> None:
+        if self.accelerator.is_main_process:
+            save_state(self.directory, self.progress, self.network, self.optimizer, self.best)
+        self.saved_at = self.clock()

@@ -1,0 +1,114 @@
+"""From the files a user has to encoded corpora the loop can draw batches from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..build import encoder_options, featurizer_class
+from ..config import Config
+from ..data.corpus import Corpus, encode_corpora
+from ..data.featurizers import Featurizer
+from ..data.labels import LabelVocabulary
+from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.splits import stratified_split
+from ..errors import DataError
+from ..files import fingerprint
+from ..types import Example
+
+TRAIN, VALID = 0, 1
+
+
+@dataclass(frozen=True)
+class Prepared:
+    labels: LabelVocabulary
+    featurizer: Featurizer
+    train: Corpus
+    valid: Corpus
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, str]:
+    """What the training data was, byte for byte."""
+    files = {"train": Path(train)}
+    if valid is not None:
+        files["valid"] = Path(valid)
+    found = {}
+    for part, path in files.items():
+        if not path.is_file():
+            next(read_examples(path, config.data, labelled=True))  # ends in the reader's own clear sentence
+        found[part] = fingerprint(path)
+        kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
+        if kind == "sgm":
+            sibling = path.with_name(path.name.replace("text", "label", 1))
+            found[f"{part}_labels"] = fingerprint(sibling) if sibling.is_file() else ""
+    return found
+
+
+def prepare(
+    config: Config, train: Path, valid: Path | None, cache: Path, say: Callable[[str], None] = lambda _: None
+) -> Prepared:
+    """Three passes over the files, none of which holds them in memory: labels, vocabulary, encoding."""
+    counts = ReadCounts()
+    part_of = None if valid is not None else _split(config, train)
+
+    def training_part() -> Iterator[Example]:
+        for place, example in enumerate(read_examples(train, config.data, labelled=True)):
+            if part_of is None or part_of[place] == TRAIN:
+                yield example
+
+    def both_parts() -> Iterator[tuple[int, Example]]:
+        for place, example in enumerate(read_examples(train, config.data, labelled=True, counts=counts)):
+            yield (TRAIN if part_of is None else int(part_of[place])), example
+        if valid is not None:
+            for example in read_examples(valid, config.data, labelled=True):
+                yield VALID, example
+
+    say(f"reading {train}")
+    labels = LabelVocabulary.count((example.labels or () for example in training_part()), str(train))
+    featurizer = featurizer_class(config).fit(training_part(), config.data, encoder_options(config))
+    say(f"{len(labels):,} labels, {featurizer.input_size:,} input features; encoding")
+    paths = [cache / "train.arrow", cache / "valid.arrow"]
+    encoded = encode_corpora(both_parts(), paths, featurizer, labels)
+    parts = [Corpus(path, featurizer, labels) for path in paths]
+    provenance = {
+        "train_examples": encoded[TRAIN].examples,
+        "valid_examples": encoded[VALID].examples,
+        "truncated": encoded[TRAIN].truncated + encoded[VALID].truncated,
+        "repeated_labels": counts.repeated_labels,
+        "empty_texts": counts.empty_texts,
+    }
+    for note in _notes(provenance, config.data.max_words):
+        say(note)
+    return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
+
+
+def _split(config: Config, train: Path) -> np.ndarray:
+    """Part of every example when there is no validation file: a stratified share of the training file."""
+    ids: dict[str, int] = {}
+    label_sets = [
+        [ids.setdefault(label, len(ids)) for label in example.labels or ()]
+        for example in read_examples(train, config.data, labelled=True)
+    ]
+    if len(label_sets) < 2:
+        raise DataError("holds a single example; expected at least two, one to train on and one to validate.", train)
+    share = config.data.valid_fraction
+    parts = stratified_split(label_sets, [1 - share, share], config.seed)
+    if not len(parts[VALID]):
+        parts = [parts[TRAIN][:-1], parts[TRAIN][-1:]]
+    part_of = np.zeros(len(label_sets), dtype=np.int8)
+    part_of[parts[VALID]] = VALID
+    return part_of
+
+
+def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
+    if provenance["truncated"]:
+        yield f"{provenance['truncated']:,} texts were truncated to {max_words:,} words (data.max_words)"
+    if provenance["repeated_labels"]:
+        yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
+    if provenance["empty_texts"]:
+        yield f"{provenance['empty_texts']:,} texts are empty; they are kept"

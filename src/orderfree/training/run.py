@@ -1,0 +1,166 @@
+"""One run from files to a finished model directory: new, resumed or overwriting an old one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from ..build import build_network, complete_config
+from ..checkpoint import TRAINING, TrainedModel, save_model, versions
+from ..config import Config
+from ..errors import ModelDirectoryError, OrderfreeError
+from ..evaluation import validate
+from ..files import remove_leftovers, write_json
+from ..inference import Predictor
+from .card import model_card
+from .listeners import History, ProgressLines, TensorBoard
+from .loop import Listener, Stop, Trainer
+from .prepare import fingerprints, prepare
+
+# What a run may have left in its directory; --overwrite removes these and nothing else.
+OWN_FILES = (
+    *("config.json", "labels.json", "tokenizer.json", "vocabulary.json", "features.json", "model.safetensors"),
+    *("thresholds.json", "metrics.json", "README.md", "manifest.json", "history.jsonl", "tensorboard", TRAINING),
+)
+
+
+class Interrupted(Exception):
+    """Training was asked to stop; its state is saved."""
+
+
+def train(
+    config: Config,
+    train_file: Path,
+    valid_file: Path | None,
+    out: Path,
+    resume: bool = False,
+    overwrite: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> TrainedModel:
+    """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly."""
+    asked = {"train": str(train_file), "valid": str(valid_file) if valid_file is not None else None}
+    data = fingerprints(config, train_file, valid_file)
+    config, threads = _open_run(config, out, asked, data, resume, overwrite)
+    torch.set_num_threads(threads)
+    torch.manual_seed(config.seed)
+    cache = out / TRAINING / "data"
+    cache.mkdir(parents=True, exist_ok=True)
+    prepared = prepare(config, train_file, valid_file, cache, say)
+    torch.manual_seed(config.seed)
+    network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
+    provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
+    trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
+    say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
+    trainer = Trainer(trained, prepared, out / TRAINING)
+    trainer.listeners = _listeners(config, out, trainer.select_decoder)
+    with _stopping_cleanly(trainer.stop):
+        if not trainer.fit():
+            raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
+    finish(trainer, out)
+    return trained
+
+
+def finish(trainer: Trainer, out: Path) -> None:
+    """Scores the best weights with every decoder, writes the model directory, removes the training state."""
+    trained = trainer.trained
+    predictor = Predictor(trained)
+    found = validate(predictor, trainer.data.valid, predictor.decoders)
+    if found.threshold is not None:
+        trained.thresholds = {"micro_f1": found.threshold}
+    trained.metrics = {
+        "update": trainer.progress.best_update,
+        "updates": trainer.progress.update,
+        "selected_by": f"{trainer.select_decoder} {trained.config.training.select_metric}",
+        "validation": found.scores,
+    }
+    save_model(trained, out, model_card(trained))
+    shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them
+
+
+def default_threads() -> int:
+    """OMP_NUM_THREADS where it is set, else the cores this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))
+
+
+def _open_run(
+    config: Config, out: Path, asked: dict[str, Any], data: dict[str, str], resume: bool, overwrite: bool
+) -> tuple[Config, int]:
+    """Makes or reopens the run directory; the config and number of threads the run goes by."""
+    record = out / TRAINING / "run.json"
+    if out.exists() and not out.is_dir():
+        raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
+    if resume:
+        return _reopen(out, record, data)
+    present = [name for name in OWN_FILES if (out / name).exists()]
+    if present and not overwrite:
+        advice = (
+            "go on with it (--resume) or replace it (--overwrite)" if record.exists() else "replace it with --overwrite"
+        )
+        raise OrderfreeError(f"{out}: already holds a run ({present[0]}); {advice}.")
+    for name in present:
+        path = out / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    threads = config.training.threads or default_threads()
+    write_json(record, {"config": config.model_dump(), "files": asked, "data": data, "threads": threads})
+    return config, threads
+
+
+def _reopen(out: Path, record: Path, data: dict[str, str]) -> tuple[Config, int]:
+    if (out / "manifest.json").exists():
+        raise OrderfreeError(f"{out}: this run is finished, there is nothing to resume; --overwrite starts it anew.")
+    if not record.exists():
+        raise OrderfreeError(f"{out}: holds no unfinished run to resume; leave out --resume to start one.")
+    for directory in (out, out / TRAINING):
+        remove_leftovers(directory)
+    try:
+        content = json.loads(record.read_text(encoding="utf-8"))
+        config, threads = complete_config(content["config"], str(record)), int(content["threads"])
+        before = content["data"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModelDirectoryError(f"{record}: is damaged ({error}); start again with --overwrite.") from None
+    changed = sorted(part for part in before.keys() | data.keys() if before.get(part) != data.get(part))
+    if changed:
+        raise OrderfreeError(
+            f"{out}: the {changed[0]} data is not what this run was started with; give the same file, or --overwrite."
+        )
+    return config, threads
+
+
+def _listeners(config: Config, out: Path, decoder: str) -> list[Listener]:
+    listeners: list[Listener] = [
+        History(out / "history.jsonl"),
+        ProgressLines(config.training.select_metric, decoder),
+    ]
+    if config.training.tensorboard and TensorBoard.available():
+        listeners.append(TensorBoard(out / "tensorboard"))
+    return listeners
+
+
+@contextmanager
+def _stopping_cleanly(stop: Stop) -> Iterator[None]:
+    """Ctrl-C and SIGTERM finish the step, save and end; a second one ends at once."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if stop.requested:
+            raise KeyboardInterrupt
+        stop.requested = True
+
+    try:
+        before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not in the main thread: whoever runs us there handles signals
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

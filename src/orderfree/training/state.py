@@ -1,0 +1,113 @@
+"""The state of a run, saved so that a killed run goes on as if nothing had happened.
+
+    training/run.json            what was asked for: config, files and their fingerprints, number of threads
+    training/data/*.arrow        encoded corpora
+    training/state-<update>/     weights, optimiser, random state, progress, best weights so far
+
+A state directory appears whole or not at all (written aside, synced, renamed); the one before it is removed after.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from ..errors import ModelDirectoryError
+from ..files import writing_directory
+
+
+@dataclass
+class Progress:
+    """Where a run stands. A new run starts at zero."""
+
+    epoch: int = 0
+    batch: int = 0  # batches of this epoch that are done
+    update: int = 0
+    best_score: float | None = None
+    best_update: int = 0
+    worse_validations: int = 0  # since the best one
+    loss_sums: dict[str, float] = field(default_factory=dict)  # since the last validation
+    loss_count: int = 0
+    finished: bool = False
+
+
+def save_state(
+    directory: Path, progress: Progress, network: torch.nn.Module, optimizer: Any, best: dict[str, Tensor] | None
+) -> None:
+    before = _states(directory)
+    target = directory / f"state-{progress.update:09d}"
+    if target in before:  # the same update, saved again (a validation may have changed the best): move the old one away
+        older = directory / f"state-{progress.update:09d}-old"
+        target.rename(older)
+        before = [older if state == target else state for state in before]
+    with writing_directory(target) as aside:
+        save_file(_flat(network.state_dict()), aside / "weights.safetensors")
+        save_file(_flat_optimizer(network, optimizer), aside / "optimizer.safetensors")
+        save_file({"torch": torch.get_rng_state()}, aside / "random.safetensors")
+        if best is not None:
+            save_file(best, aside / "best.safetensors")
+        (aside / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
+    for state in before:
+        shutil.rmtree(state)
+
+
+def load_state(
+    directory: Path, network: torch.nn.Module, optimizer: Any
+) -> tuple[Progress, dict[str, Tensor] | None] | None:
+    """The newest state put into network, optimiser and random generator; None where there is none yet."""
+    states = _states(directory)
+    if not states:
+        return None
+    newest = states[-1]
+    try:
+        progress = Progress(**json.loads((newest / "progress.json").read_text(encoding="utf-8")))
+        network.load_state_dict(load_file(newest / "weights.safetensors"))
+        _load_optimizer(network, optimizer, load_file(newest / "optimizer.safetensors"))
+        random_state = load_file(newest / "random.safetensors")["torch"]
+        best_file = newest / "best.safetensors"
+        best = load_file(best_file) if best_file.exists() else None
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
+        raise ModelDirectoryError(
+            f"{newest}: this saved state is damaged ({error}); start again with --overwrite."
+        ) from None
+    torch.set_rng_state(random_state)
+    return progress, best
+
+
+def _states(directory: Path) -> list[Path]:
+    """Complete states, oldest first; `-old` sorts after its namesake, so it is only the newest when alone."""
+    found = [path for path in directory.glob("state-*") if path.is_dir()]
+    return sorted(found, key=lambda path: (path.name.split("-")[1], not path.name.endswith("-old")))
+
+
+def _flat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+
+
+def _flat_optimizer(network: torch.nn.Module, optimizer: Any) -> dict[str, Tensor]:
+    """Adam's moments and step counts, named after the parameter they belong to."""
+    names = [name for name, _ in network.named_parameters()]
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{names[place]}|{key}": value.detach().cpu().clone().contiguous()
+        for place, entries in state.items()
+        for key, value in entries.items()
+    }
+
+
+def _load_optimizer(network: torch.nn.Module, optimizer: Any, tensors: dict[str, Tensor]) -> None:
+    places = {name: place for place, (name, _) in enumerate(network.named_parameters())}
+    content = optimizer.state_dict()
+    content["state"] = {}
+    for key, value in tensors.items():
+        name, entry = key.rsplit("|", 1)
+        content["state"].setdefault(places[name], {})[entry] = value
+    optimizer.load_state_dict(content)

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import copy
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from orderfree.report.page import SECTIONS, best_of_column, learning_curves, render, shown_example, write_report
+
+ATTACK = "<script>alert(1)</script>"
+EVALUATION: dict[str, Any] = {
+    "model": "runs/toy",
+    "data": "test.jsonl",
+    "examples": 1200,
+    "labels": 3,
+    "decoders": {
+        "greedy": {"macro_f1": 0.5, "micro_f1": 0.61, "average": 0.5551, "micro_recall": 0.4},
+        "joint": {"macro_f1": 0.6, "micro_f1": 0.61, "average": 0.6051, "micro_recall": 0.5},
+    },
+    "default_decoder": "joint",
+    "threshold": 0.4125,
+    "per_label": [
+        {"label": "rare", "support": 2, "predicted": 1, "precision": 1.0, "recall": 0.5, "f1": 2 / 3},
+        {"label": "frequent", "support": 900, "predicted": 890, "precision": 0.9, "recall": 0.89, "f1": 0.895},
+        {"label": "absent", "support": 0, "predicted": 0, "precision": 0.0, "recall": 0.0, "f1": 0.0},
+    ],
+    "unseen_labels": ["novel"],
+    "truncated": 37,
+    "combinations": {"reference": {"distinct": 392, "unseen": 43}, "joint": {"distinct": 302, "unseen": 30}},
+    "position_accuracy": {"greedy": [0.9, 0.5], "joint": [0.95, 0.6, 0.25]},
+    "examples_shown": [
+        {"id": "one", "text": "some words", "target": ["a", "b"], "predicted": ["b", "c"], "log_prob": math.log(0.25)}
+    ],
+    "confused_pairs": [{"missed": "rare", "instead": "frequent", "count": 4}],
+}
+HISTORY: list[dict[str, Any]] = [
+    {"update": 1, "epoch": 0.5, "loss": 3.0, "loss_ocd": 2.0, "loss_br": 1.0},
+    {"update": 2, "epoch": 1.0, "loss": 2.0, "loss_ocd": 1.5, "loss_br": 0.5},
+    {"update": 2, "validation": {"greedy": {"micro_f1": 0.5}, "joint": {"micro_f1": 0.6}}},
+]
+CARD: dict[str, Any] = {
+    "name": "toy",
+    "created": "2025-01-02",
+    "version": "1.2.3",
+    "config": {"seed": 0, "training": {"select_metric": "micro_f1"}},
+    "parameters": 12_345,
+    "seed": 0,
+    "versions": {"torch": "2.9"},
+    "command": "orderfree train data.jsonl",
+}
+
+
+class Outline(HTMLParser):
+    """Collects tags, and checks that they close in the order they open."""
+
+    void = ("meta", "link", "path", "circle")
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+        if tag not in self.void:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return render(EVALUATION, HISTORY, CARD)
+
+
+def headings(page: str) -> list[str]:
+    return re.findall(r'<h2 id="(\w+)">', page)
+
+
+def rows_of(page: str, section: str) -> list[list[str]]:
+    """The body rows of a section's tables, as text."""
+    part = page.split(f'<h2 id="{section}">')[1].split("<h2 ")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", part, flags=re.DOTALL)
+    cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, flags=re.DOTALL) for row in rows]
+    return [[re.sub(r"<.*?>", "", cell).strip() for cell in row] for row in cells]
+
+
+def test_all_sections_stand_in_order(page):
+    assert headings(page) == list(SECTIONS)
+    Outline(page)
+
+
+def test_the_headline_is_the_default_decoder(page):
+    tiles = re.findall(r"<dt>([^<]+)</dt><dd>([\d.]+)</dd>", page.split("<h2")[0])
+    assert tiles == [("Average", "0.605"), ("Macro F1", "0.600"), ("Micro F1", "0.610")]
+    assert "1,200 examples" in page
+    assert "threshold 0.412" in page
+
+
+def test_the_best_of_each_column_is_marked_in_words_too(page):
+    header, greedy, joint, *_ = rows_of(page, "decoders")
+    assert header == ["Decoder", "Average", "Macro F1", "Micro F1"]
+    assert greedy == ["greedy", "0.555", "0.500", "0.610"]
+    assert joint == ["joint default", "0.605★ best", "0.600★ best", "0.610"]
+
+
+def test_best_of_column_knows_what_best_means():
+    row = {"true_labels_per_example": 2.0}
+    decoders = {name: {**row, "predicted_labels_per_example": value} for name, value in [("a", 2.2), ("b", 1.9)]}
+    assert best_of_column(decoders, "predicted_labels_per_example") == {"b"}
+    assert best_of_column(decoders, "true_labels_per_example") == set()
+    assert best_of_column({"a": {"micro_f1": 0.7}}, "micro_f1") == set()
+    assert best_of_column({"a": {"m": 0.70001}, "b": {"m": 0.70002}, "c": {"m": 0.6}}, "m") == {"a", "b"}
+    assert best_of_column({"a": {"m": math.nan}, "b": {}, "c": {"m": 0.6}, "d": {"m": 0.5}}, "m") == {"c"}
+
+
+def test_labels_are_sorted_by_support_and_absent_ones_counted(page):
+    assert [row[:3] for row in rows_of(page, "labels")[1:]] == [["frequent", "900", "0.895"], ["rare", "2", "0.667"]]
+    assert "Labels neither in this data nor predicted, with an F1 of 0 in the macro scores: 1." in page
+
+
+def test_rare_labels_fold_away():
+    many = [{**EVALUATION["per_label"][0], "label": f"label {number}"} for number in range(1000)]
+    assert "Rarer labels (960)" in render({**EVALUATION, "per_label": many}, [], {})
+
+
+def test_the_other_tables(page):
+    assert rows_of(page, "confused_pairs")[1] == ["rare", "frequent", "4"]
+    assert rows_of(page, "combinations")[1:] == [["reference", "392", "43"], ["joint", "302", "30"]]
+    assert rows_of(page, "positions")[1:] == [["greedy", "0.900", "0.500", "–"], ["joint", "0.950", "0.600", "0.250"]]
+
+
+def test_notices(page):
+    assert "and therefore cut: 37." in page
+    assert re.search(r"count as misses \(1\):\s+novel", page)
+
+
+def test_examples_show_right_wrong_and_missed(page):
+    example = shown_example(EVALUATION["examples_shown"][0])
+    assert example["chips"] == [("right", "b"), ("wrong", "c"), ("missed", "a")]
+    assert example["probability"] == pytest.approx(0.25)
+    for symbol, kind in (("✓", "right"), ("✗", "wrong"), ("+", "missed")):
+        assert f'<span aria-hidden="true">{symbol}</span><span class="unseen">{kind}:</span>' in page
+
+
+def test_long_texts_are_cut_between_words():
+    text = shown_example({"text": "word " * 500})["text"]
+    assert len(text) < 500
+    assert text.endswith("word …")
+
+
+def test_curves_are_one_line_per_loss_term_and_decoder():
+    loss, validation = learning_curves(HISTORY, ["greedy", "joint"], "micro_f1")
+    assert loss.legend == [("total", 0), ("ocd", 1), ("br", 2)]
+    assert validation.legend == [("greedy", 0), ("joint", 1)]
+    assert validation.title == "Validation: Micro F1"
+
+
+def test_a_decoder_keeps_its_style_where_others_are_missing():
+    (validation,) = learning_curves(HISTORY[2:], ["br", "beam", "joint"], "micro_f1")
+    assert validation.legend == [("joint", 2), ("greedy", 3)]
+
+
+def test_how_it_was_made(page):
+    for said in ("12,345", "torch 2.9", "orderfree train data.jsonl", "select_metric: micro_f1", "<dt>Seed</dt><dd>0"):
+        assert said in page
+
+
+def poisoned(content: Any) -> Any:
+    text = json.dumps(content)
+    for word in ("joint", "rare", "frequent", "novel", "a", "one", "some words", "test.jsonl", "toy", "torch", "1.2.3"):
+        text = text.replace(f'"{word}"', json.dumps(word + ATTACK))
+    return json.loads(text)
+
+
+def test_everything_foreign_is_escaped():
+    page = render(
+        poisoned(EVALUATION), poisoned(HISTORY), {**poisoned(CARD), "command": ATTACK, "config": {"x": ATTACK}}
+    )
+    assert headings(page) == list(SECTIONS)
+    assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20
+    assert "<script" not in page
+    Outline(page)
+
+
+def test_the_page_needs_nothing_but_itself(page):
+    tags = Outline(page).seen
+    assert not {tag for tag, _ in tags} & {"script", "img", "iframe", "object"}
+    links = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
+    assert all(link.startswith(("#", "data:")) for link in links if link)
+    assert not re.search(r"url\(|@import|https?://", page)
+
+
+def test_tables_have_scopes(page):
+    assert all("scope" in attributes for tag, attributes in Outline(page).seen if tag == "th")
+
+
+@pytest.mark.parametrize("empty", [{}, {"decoders": {}, "per_label": [], "threshold": None, "position_accuracy": {}}])
+def test_nothing_known_is_still_a_page(empty):
+    page = render(empty, [], {})
+    assert headings(page) == []
+    Outline(page)
+
+
+@pytest.mark.parametrize("key", EVALUATION)
+def test_each_input_may_be_missing_or_empty(key):
+    without = {name: value for name, value in EVALUATION.items() if name != key}
+    Outline(render(without, HISTORY, CARD))
+    Outline(render({**without, key: None}, HISTORY, CARD))
+
+
+@pytest.mark.parametrize("key", CARD)
+def test_each_part_of_the_card_may_be_missing_or_empty(key):
+    without = {name: value for name, value in CARD.items() if name != key}
+    Outline(render(EVALUATION, HISTORY, without))
+    Outline(render(EVALUATION, HISTORY, {**without, key: None}))
+
+
+def test_numbers_that_are_none_leave_the_page_whole():
+    broken = copy.deepcopy(EVALUATION)
+    broken["decoders"]["joint"]["micro_f1"] = math.nan
+    broken["examples_shown"] = [{"id": "x", "text": None, "target": [], "predicted": [], "log_prob": -math.inf}]
+    page = render(broken, [{"update": 1, "loss": math.nan}], CARD)
+    assert "No labels, and none predicted." in page
+    assert "curves" not in headings(page)
+
+
+def test_write_report_replaces_the_file_and_leaves_nothing_else(tmp_path: Path):
+    path = tmp_path / "out" / "report.html"
+    write_report(path, EVALUATION, HISTORY, CARD)
+    write_report(path, EVALUATION, HISTORY, CARD)
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert list(path.parent.iterdir()) == [path]
