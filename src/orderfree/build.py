@@ -19,10 +19,6 @@ from .nn.label_decoder import LabelDecoder
 from .nn.model import OrderFreeModel
 from .objectives import SequenceObjective, objectives
 
-SEQUENCE_DECODERS = ("greedy", "beam")
-BR_DECODERS = ("br",)
-COMBINED_DECODERS = ("rescore", "joint")
-
 
 def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
     """The config of a file and of `key=value` settings over it, complete and checked; all problems in one error."""
@@ -63,7 +59,9 @@ def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
 def _options(registry: Any, name: Any, raw: Any, prefix: str) -> tuple[Section | None, list[str]]:
     try:
         entry = registry[name]
-    except (ConfigError, TypeError) as error:
+    except TypeError:  # no name at all; the check of the key itself has said so
+        return None, []
+    except ConfigError as error:
         return None, [str(error)]
     return check(entry.Options, raw or {}, prefix)
 
@@ -87,13 +85,12 @@ def _contradictions(config: Config) -> list[str]:
 
 
 def decoders_of(config: Config) -> tuple[str, ...]:
-    """The decoders a model of this config can be searched with, the paper's order."""
-    sequence = config.objective.sequence is not None
-    br = config.objective.br_weight > 0
-    return (
-        (SEQUENCE_DECODERS if sequence else ())
-        + (BR_DECODERS if br else ())
-        + (COMBINED_DECODERS if sequence and br else ())
+    """The decoders a model of this config can be searched with, in the order of the paper's tables."""
+    sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
+    return tuple(
+        name
+        for name in searches
+        if (sequence or not searches[name].needs_sequence) and (br or not searches[name].needs_br)
     )
 
 
@@ -155,10 +152,6 @@ def build_objective(config: Config, labels: LabelVocabulary) -> SequenceObjectiv
 
 
 def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
-    most = config.decoding.max_labels or min(labels.longest_set + 2, len(labels))
-    return Limits(
-        config.decoding.beam_width,
-        min(config.decoding.min_labels, most),
-        max(most, config.decoding.min_labels),
-        config.decoding.renormalise,
-    )
+    fewest = min(config.decoding.min_labels, len(labels))
+    most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
+    return Limits(config.decoding.beam_width, fewest, max(most, fewest), config.decoding.renormalise)

@@ -15,7 +15,9 @@ manifest.json      size and SHA-256 of all of these, written last: a directory w
 from __future__ import annotations
 
 import json
+import os
 import platform
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
 from .errors import ConfigError, ModelDirectoryError
 from .files import fingerprint, write_json, write_text, writing_aside
+from .nn.encoders import encoders
 from .nn.model import OrderFreeModel
 
 FORMAT = 1
@@ -72,8 +75,8 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
 
 
 def _files(config: Config) -> list[str]:
-    kinds = {"bilstm": "tokenizer.json", "sparse": "vocabulary.json", "dense": "features.json"}
-    vocabulary = kinds.get(config.model.encoder)
+    kinds = {"tokens": "tokenizer.json", "bag": "vocabulary.json", "dense": "features.json"}
+    vocabulary = kinds.get(encoders[config.model.encoder].input_kind)  # type: ignore[attr-defined]
     return [
         "config.json",
         "labels.json",
@@ -89,7 +92,17 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
     """A safetensors file that appears only when complete."""
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with writing_aside(path) as aside:
-        save_file(flat, aside)
+        save_tensors(flat, aside)
+
+
+def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """safetensors' own `save_file`; what the disk refuses is raised as the OSError it is."""
+    try:
+        save_file(tensors, path)
+    except safetensors.SafetensorError as error:
+        if (code := re.search(r"os error (\d+)", str(error))) is None:
+            raise
+        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
 
 
 def load_model(directory: Path | str) -> TrainedModel:
@@ -101,13 +114,12 @@ def load_model(directory: Path | str) -> TrainedModel:
         labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
         thresholds = {name: float(value) for name, value in _read_json(directory / "thresholds.json")["br"].items()}
         featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
-    except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
+        metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
     network = build_network(config, featurizer.input_size, len(labels))
     load_weights(network, directory / "model.safetensors")
-    return TrainedModel(
-        config, labels, featurizer, network, thresholds, _read_json(directory / "metrics.json"), content["provenance"]
-    )
+    return TrainedModel(config, labels, featurizer, network, thresholds, metrics, provenance)
 
 
 def check_directory(directory: Path) -> None:
@@ -149,7 +161,11 @@ def _check_file(directory: Path, name: str, expected: Any) -> None:
             if isinstance(size, int)
             else f"{directory}/manifest.json: is damaged; copy or train the model again."
         )
-    if fingerprint(path) != expected.get("sha256"):
+    try:
+        found = fingerprint(path)
+    except OSError as error:
+        raise ModelDirectoryError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from None
+    if found != expected.get("sha256"):
         raise ModelDirectoryError(f"{path}: does not match its checksum; copy or train the model again.")
 
 

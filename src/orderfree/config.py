@@ -18,7 +18,6 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 PositiveInt = Annotated[int, Field(gt=0)]
 
 METRICS = Literal["average", "micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy"]
-DECODERS = ("greedy", "beam", "br", "rescore", "joint")
 
 
 class Section(BaseModel):
@@ -49,22 +48,22 @@ class DataConfig(Section):
     )
     max_words: PositiveInt = Field(500, description="longer texts are truncated to this many words, and counted")
     vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
-    min_count: PositiveInt = Field(1, description="words or terms found in fewer training documents are dropped")
+    min_count: PositiveInt = Field(1, description="rarer words are dropped; terms: those in fewer documents")
     lowercase: bool = Field(True, description="read all text in lower case")
 
 
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
-    label_embedding: PositiveInt = Field(256, description="size of the label embeddings fed to the label decoder")
-    decoder_hidden: PositiveInt = Field(256, description="hidden size of the LSTM label decoder")
+    label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
+    decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(
-        1, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
+        0, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
     )
     br_batch_norm: bool = Field(False, description="batch normalisation in these layers, as in the released code")
-    dropout: Probability = Field(0.5, description="dropout on the inputs and between the layers of every part")
+    dropout: Probability = Field(0.2, description="dropout on the inputs and between the layers of every part")
 
 
 class ObjectiveConfig(Section):
@@ -82,16 +81,16 @@ class ObjectiveConfig(Section):
     )
     max_steps: PositiveInt = Field(25, description="longest label sequence sampled in training")
     extra_steps: Annotated[int, Field(ge=0)] | None = Field(
-        None,
+        2,
         description="stop a sampled sequence this many steps after its number of targets; null: only at max_steps",
     )
 
 
 class TrainingConfig(Section):
     batch_size: PositiveInt = Field(64, description="examples per update")
-    learning_rate: Annotated[float, Field(gt=0)] = Field(1e-3, description="Adam's step size")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
     schedule: Literal["constant", "linear"] = Field(
-        "constant", description="learning rate over training; linear: down to 0"
+        "linear", description="learning rate over training; linear: down to 0"
     )
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="decoupled weight decay (AdamW)")
     clip_norm: Annotated[float, Field(gt=0)] = Field(10.0, description="gradients are scaled down to this norm")
@@ -99,7 +98,7 @@ class TrainingConfig(Section):
     max_updates: PositiveInt | None = Field(None, description="end after this many updates, whatever the epochs say")
     validate_every: PositiveInt | None = Field(None, description="updates between validations; null: once an epoch")
     patience: PositiveInt | None = Field(
-        5, description="end after this many validations without a better one; null: never"
+        10, description="end after this many validations without a better one; null: never"
     )
     select_metric: METRICS = Field("micro_f1", description="validation metric that picks the checkpoint to keep")
     select_decoder: str | None = Field(
@@ -109,7 +108,7 @@ class TrainingConfig(Section):
         1.0, description="minutes between saved states; 0: after every update"
     )
     tensorboard: bool = Field(True, description="write TensorBoard files too, if tensorboard is installed")
-    threads: PositiveInt | None = Field(
+    threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
         None, description="CPU threads; null: OMP_NUM_THREADS, or the cores this process may use"
     )
 
@@ -132,7 +131,7 @@ class DecodingConfig(Section):
 
 
 class Config(Section):
-    seed: Annotated[int, Field(ge=0)] = Field(1, description="seed of every random choice")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = Field(1, description="seed of every random choice")
     data: DataConfig = Field(default_factory=DataConfig)
     model: ModelConfig = Field(default_factory=ModelConfig)
     objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)

@@ -20,9 +20,8 @@ from .errors import OrderfreeError, TrainingError
 def writing_aside(path: Path) -> Iterator[Path]:
     """A place to write a file that appears under `path` only when it is complete and on disk."""
     path = Path(path)
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    with explained(path), making_directory(path.parent):
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".part")
         os.close(descriptor)
         aside = Path(name)
         try:
@@ -60,8 +59,7 @@ def writing_directory(path: Path) -> Iterator[Path]:
 
     `path` must not exist; the caller removes what it replaces afterwards, so that one of the two always stands."""
     path = Path(path)
-    with explained(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path), making_directory(path.parent):
         aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
         try:
             yield aside
@@ -73,6 +71,20 @@ def writing_directory(path: Path) -> Iterator[Path]:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def making_directory(path: Path) -> Iterator[None]:
+    """Makes a directory and its parents; if the block fails, those that were made for it and are empty go again."""
+    made = [directory for directory in (path, *path.parents) if not directory.exists()]  # deepest first
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for directory in made:
+                directory.rmdir()
+        raise
 
 
 def sync_file(path: Path) -> None:
@@ -108,13 +120,16 @@ def explained(path: Path) -> Iterator[None]:
     """Turns what a disk can refuse into one sentence that names the path."""
     try:
         yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise TrainingError(
-                f"no space left on the disk of {path}: nothing was written; free some space and run again."
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise OrderfreeError(f"{path} cannot be written: {error.strerror}; choose another place.") from error
-        if error.errno in (errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
-            raise OrderfreeError(f"{path} cannot be written: {error.strerror}.") from error
+    except BrokenPipeError:  # no file: the reader of our standard output has gone
         raise
+    except OSError as error:
+        raise refusal(error, path) from error
+
+
+def refusal(error: OSError, path: Path | str) -> OrderfreeError:
+    """What the system refused, as one sentence: a full disk ends with 1, everything else with 2."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return TrainingError(
+            f"no space left on the disk of {path}: what was complete before is kept; free some space and run again."
+        )
+    return OrderfreeError(f"{path}: cannot be written ({error.strerror or error}); choose another place.")

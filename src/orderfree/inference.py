@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -117,3 +118,9 @@ class Predictor:
         named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged.values()]
         (labels, log_prob), *others = named
         return LabelSet(labels, log_prob, tuple(others))
+
+
+def default_threads() -> int:
+    """OMP_NUM_THREADS where it is set, else the cores this process may use."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,6 +29,8 @@ Format = Annotated[str | None, typer.Option("--format", help="Format of the inpu
 Decode = Annotated[str | None, typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore or joint.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
+FIXED = {"data.max_words", "data.vocabulary_size", "data.min_count", "data.lowercase"}  # learned with the vocabulary
+
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
@@ -52,11 +55,13 @@ def train(
     if str(train_file) == "-":
         raise OrderfreeError("training reads its file three times, so it cannot come from standard input; give a file.")
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
+    if resume and (config or settings):
+        say("--resume goes on with the settings this run was started with; those given now change nothing")
     try:
         trained = train_run(load_config(config, settings), train_file, valid, out, resume, overwrite, say)
     except Interrupted as stopped:
-        again = f"orderfree train {train_file} --out {out} --resume" + (f" --valid {valid}" if valid else "")
-        say(f"orderfree: {stopped}. Go on with: {again}")
+        again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
+        say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
     if as_json:
         print(json.dumps({"out": str(out), **trained.metrics, "thresholds": trained.thresholds}))
@@ -234,7 +239,7 @@ def explain_ocd(
 
 def toy(
     out: Annotated[Path, typer.Option("--out", help="Directory to write train, valid, test and new JSONL files to.")],
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the documents.")] = 1,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the documents.")] = 1,
 ) -> None:
     """Write the built-in toy corpus: short reports with 36 labels that depend on one another."""
     from .demo import write_toy
@@ -273,16 +278,19 @@ def _open(run: Path, settings: list[str] | None, format: str | None) -> tuple[Pr
     from ..build import complete_config
     from ..checkpoint import load_model
     from ..config import apply_setting
-    from ..inference import Predictor
-    from ..training.run import default_threads
+    from ..inference import Predictor, default_threads
 
     torch.set_num_threads(default_threads())
     trained = load_model(run)
     raw = trained.config.model_dump()
     raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
     for setting in settings or []:
-        if not setting.startswith(("decoding.", "data.")):
-            raise OrderfreeError(f"--set {setting!r}: only decoding.* and data.* can be changed on a trained model.")
+        key = setting.partition("=")[0].strip()
+        if not key.startswith(("decoding.", "data.")) or key in FIXED:
+            raise OrderfreeError(
+                f"--set {setting!r}: only decoding.* and the formats and field names under data.* can be changed on "
+                "a trained model."
+            )
         apply_setting(raw, setting)
     trained.config = complete_config(raw, "the configuration")
     return Predictor(trained), trained.config.data

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+
 from ..config import DataConfig
 from ..data.writers import write_examples
 from ..testing.toy import toy_corpus, toy_texts
@@ -39,5 +41,6 @@ def run_demo(out: Path, overwrite: bool) -> None:
         ["predict", run, new],
     ):
         print("\n$ orderfree " + " ".join(command), flush=True)
-        app(command, standalone_mode=False)
+        if code := app(command, standalone_mode=False):  # interrupted: what to do next has been said
+            raise typer.Exit(code)
     print(f"\nThe run is in {run}, the report in {report} (open it in a browser).")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 # Idle OpenMP threads that spin at barriers slow a busy small machine down tenfold. Read when torch is first imported.
@@ -12,6 +14,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import typer
 
 from ..errors import OrderfreeError
+from ..files import refusal
 from . import commands
 
 app = typer.Typer(
@@ -21,8 +24,27 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def ending_well(command: Callable[..., None]) -> Callable[..., None]:
+    """What typer would end in silence: Ctrl-C is said, and a reader that has seen enough of our output is no error."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            print("orderfree: interrupted.", file=sys.stderr)
+            raise typer.Exit(130) from None
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+
+    return wrapped
+
+
 for command in commands.ALL:
-    app.command(name=command.__name__.replace("_", "-"))(command)
+    app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 
 
 def run(arguments: list[str] | None = None) -> Any:
@@ -32,12 +54,19 @@ def run(arguments: list[str] | None = None) -> Any:
     except OrderfreeError as error:
         print(f"orderfree: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        print("orderfree: interrupted.", file=sys.stderr)
-        sys.exit(130)
+    except OSError as error:  # what no reader or writer has explained already
+        explained = refusal(error, error.filename or "a file")
+        print(f"orderfree: {explained}", file=sys.stderr)
+        sys.exit(explained.exit_code)
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+            raise
+        print(
+            "orderfree: there is not enough memory; lower the sizes under model, the batch sizes, decoding.beam_width, "
+            "or the highest feature number.",
+            file=sys.stderr,
+        )
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
         raise OrderfreeError(
             f"{len(outs)} --out and {len(fractions)} --fraction: expected the same number, at least two."
         )
-    if any(share <= 0 for share in fractions) or abs(sum(fractions) - 1) > 1e-6:
+    if not (all(share > 0 for share in fractions) and abs(sum(fractions) - 1) <= 1e-6):  # so that nan fails too
         raise OrderfreeError(f"--fraction {fractions}: expected positive shares that sum to 1.")
     existing = [out for out in outs if out.exists()]
     if existing or len(set(outs)) < len(outs):
@@ -36,8 +36,18 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
     part_of = np.zeros(len(label_sets), dtype=np.int16)
     for part, rows in enumerate(parts):
         part_of[rows] = part
-    for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):
-        examples = read_examples(path, data, labelled=True)
-        mine = (example for place, example in enumerate(examples) if part_of[place] == part)
-        write_examples(mine, out, kind, data)
+    empty = [out for out, rows in zip(outs, parts, strict=True) if not len(rows)]
+    if empty:
+        raise OrderfreeError(f"{empty[0]}: no example would fall to this part; give it a larger --fraction.")
+    written: list[Path] = []
+    try:
+        for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):
+            examples = read_examples(path, data, labelled=True)
+            mine = (example for place, example in enumerate(examples) if part_of[place] == part)
+            write_examples(mine, out, kind, data)
+            written.append(out)
+    except BaseException:  # all parts or none
+        for out in written:
+            out.unlink(missing_ok=True)
+        raise
     return [len(rows) for rows in parts]

@@ -151,7 +151,7 @@ def _write_sgm(examples: Iterator[Example], path: Path, options: DataConfig) -> 
 
 def _write_delimited(examples: Iterator[Example], path: Path, options: DataConfig, delimiter: str) -> None:
     with _text_file(path) as file:
-        rows = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+        rows = _csv_writer(file, delimiter)
         for number, example in enumerate(examples):
             header = [options.id_field, options.text_field]
             row = [_own_id(example), example.text]
@@ -244,7 +244,7 @@ class _JsonLines:
 
 class _CsvPredictions:
     def __init__(self, file: IO[str]) -> None:
-        self.rows = csv.writer(file, lineterminator="\n")
+        self.rows = _csv_writer(file, ",")
         self.rows.writerow(PREDICTION_COLUMNS)
 
     def write(self, record: dict[str, Any]) -> None:
@@ -289,6 +289,11 @@ def _parquet_file(path: Path, schema: pa.Schema) -> Iterator[_ParquetRows]:
         rows = _ParquetRows(file)
         yield rows
         rows.flush()
+
+
+def _csv_writer(file: IO[str], delimiter: str) -> Any:
+    """Lines end in a line feed alone; all text is quoted, as the csv module then leaves a carriage return unquoted."""
+    return csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 @contextlib.contextmanager

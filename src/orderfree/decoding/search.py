@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -13,9 +13,28 @@ from ..registry import Registry
 from ..types import DecodeInput, Hypotheses
 from .beam import Limits, beam_search
 
-Search = Callable[[DecodeInput, Limits], Hypotheses]
 
+@dataclass(frozen=True, slots=True)
+class Search:
+    """A search and the decoders of the model it needs."""
+
+    run: Callable[[DecodeInput, Limits], Hypotheses]
+    needs_sequence: bool
+    needs_br: bool
+
+    def __call__(self, given: DecodeInput, limits: Limits) -> Hypotheses:
+        return self.run(given, limits)
+
+
+# In the order of the paper's tables; the last one a model has the decoders for is its default.
 searches: Registry[Search] = Registry("decoder")
+
+
+def search(
+    name: str, sequence: bool = False, br: bool = False
+) -> Callable[[Callable[[DecodeInput, Limits], Hypotheses]], Search]:
+    """Decorator that registers a search: `@search("joint", sequence=True, br=True)`."""
+    return lambda run: searches.register(name)(Search(run, sequence, br))
 
 
 def _beam(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
@@ -29,27 +48,43 @@ def _br_logits(given: DecodeInput) -> Tensor:
     return given.br_logits
 
 
-@searches.register("greedy")
+@search("greedy", sequence=True)
 def greedy(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable action at every step: a beam of one."""
     return _beam(given, replace(limits, width=1))
 
 
-@searches.register("beam")
+@search("beam", sequence=True)
 def beam(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable path of the label decoder (Eq. 14)."""
     return _beam(given, limits)
 
 
-@searches.register("joint")
-def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
-    """Logistic joint decoding (Eq. 16): every label is weighed with its odds p_br / (1 - p_br) as it is chosen.
+@search("br", br=True)
+def binary_relevance(given: DecodeInput, limits: Limits) -> Hypotheses:
+    """Every label whose probability reaches its threshold (0.5 where none is given), most probable first."""
+    logits = _br_logits(given)
+    inputs, num_labels = logits.shape
+    probs = logits.sigmoid()
+    thresholds = probs.new_full((num_labels,), 0.5) if given.thresholds is None else given.thresholds
+    passing = probs >= thresholds  # (B, L)
+    # labels that pass come before all others, each group by falling probability
+    order = (probs.double() + 2 * passing).argsort(dim=1, descending=True, stable=True)  # (B, L)
+    rank = order.argsort(dim=1)  # (B, L) place of each label, 0 the first
+    most = min(limits.max_labels, num_labels)
+    chosen = (passing & (rank < most)) | (rank < min(limits.min_labels, most))  # (B, L)
+    steps = max(int(chosen.sum(dim=1).max()), 1) if inputs else 1
+    # the chosen labels first, each row by falling probability, then <eos>
+    place = chosen.gather(1, order).cumsum(dim=1) - 1  # (B, L) where the label of that rank goes
+    sequences = torch.full((inputs, steps + 1), num_labels, device=logits.device)
+    target = torch.where(chosen.gather(1, order), place, steps)  # unchosen ones fall into the last, overwritten cell
+    sequences.scatter_(1, target, order)
+    sequences[:, steps] = num_labels
+    scores = set_log_prob_br(logits, chosen)  # (B,)
+    return Hypotheses(sequences[:, None], scores[:, None], scores[:, None])
 
-    The log of these odds is the BR logit itself; <eos> has odds 1."""
-    return _beam(given, limits, bonus=_br_logits(given).float())
 
-
-@searches.register("rescore")
+@search("rescore", sequence=True, br=True)
 def rescore(given: DecodeInput, limits: Limits) -> Hypotheses:
     """Logistic rescoring: the hypotheses of a plain beam, ranked by P_br alone (Eq. 13)."""
     found = _beam(given, limits)
@@ -63,26 +98,12 @@ def rescore(given: DecodeInput, limits: Limits) -> Hypotheses:
     return Hypotheses(sequences, scores.gather(1, order), found.log_probs.gather(1, order))
 
 
-@searches.register("br")
-def binary_relevance(given: DecodeInput, limits: Limits) -> Hypotheses:
-    """Every label whose probability reaches its threshold (0.5 where none is given), most probable first."""
-    logits = _br_logits(given)
-    inputs, num_labels = logits.shape
-    probs = logits.sigmoid()
-    thresholds = probs.new_full((num_labels,), 0.5) if given.thresholds is None else given.thresholds
-    order = probs.argsort(dim=1, descending=True, stable=True)  # (B, L)
-    rank = order.argsort(dim=1)  # (B, L) place of each label, 0 the most probable
-    most = min(limits.max_labels, num_labels)
-    chosen = ((probs >= thresholds) & (rank < most)) | (rank < min(limits.min_labels, most))  # (B, L)
-    steps = max(int(chosen.sum(dim=1).max()), 1) if inputs else 1
-    # the chosen labels first, each row by falling probability, then <eos>
-    place = chosen.gather(1, order).cumsum(dim=1) - 1  # (B, L) where the label of that rank goes
-    sequences = torch.full((inputs, steps + 1), num_labels, device=logits.device)
-    target = torch.where(chosen.gather(1, order), place, steps)  # unchosen ones fall into the last, overwritten cell
-    sequences.scatter_(1, target, order)
-    sequences[:, steps] = num_labels
-    scores = set_log_prob_br(logits, chosen)  # (B,)
-    return Hypotheses(sequences[:, None], scores[:, None], scores[:, None])
+@search("joint", sequence=True, br=True)
+def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
+    """Logistic joint decoding (Eq. 16): every label is weighed with its odds p_br / (1 - p_br) as it is chosen.
+
+    The log of these odds is the BR logit itself; <eos> has odds 1."""
+    return _beam(given, limits, bonus=_br_logits(given).float())
 
 
 def membership(sequences: Tensor, num_labels: int) -> Tensor:

@@ -12,7 +12,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..files import write_text
+from ..files import explained, write_text
 from .state import Progress as RunProgress
 
 
@@ -33,7 +33,7 @@ class History:
 
     def validated(self, progress: RunProgress, row: dict[str, Any]) -> None:
         seconds = round(time.monotonic() - self.began, 3)  # of this process: a resumed run starts at zero again
-        with open(self.path, "a", encoding="utf-8") as file:
+        with explained(self.path), open(self.path, "a", encoding="utf-8") as file:
             file.write(json.dumps({**row, "seconds": seconds}) + "\n")
 
     def ended(self, progress: RunProgress) -> None:

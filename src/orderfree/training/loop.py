@@ -127,7 +127,7 @@ class Trainer:
         if not math.isfinite(total):
             raise TrainingError(
                 f"the loss became {total} at update {self.progress.update + 1:,}; the last good state is kept. "
-                "Lower training.learning_rate or training.clip_norm and start again."
+                "Lower training.learning_rate or training.clip_norm and start again with --overwrite."
             )
         self.optimizer.zero_grad(set_to_none=True)
         self.accelerator.backward(losses.total)

@@ -39,9 +39,17 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
         files["valid"] = Path(valid)
     found = {}
     for part, path in files.items():
-        if not path.is_file():
-            next(read_examples(path, config.data, labelled=True))  # ends in the reader's own clear sentence
-        found[part] = fingerprint(path)
+        try:
+            if not path.exists():
+                raise DataError("there is no such file; check the path.", path)
+            if path.is_dir():
+                raise DataError("is a directory, expected a file; name one of the files in it.", path)
+            if not path.is_file():
+                raise DataError("is not a plain file, expected one: training reads its data three times.", path)
+            found[part] = fingerprint(path)
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror}); check the path and its permissions."
+            raise DataError(reason, path) from None
         kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
         if kind == "sgm":
             sibling = path.with_name(path.name.replace("text", "label", 1))
@@ -65,7 +73,7 @@ def prepare(
         for place, example in enumerate(read_examples(train, config.data, labelled=True, counts=counts)):
             yield (TRAIN if part_of is None else int(part_of[place])), example
         if valid is not None:
-            for example in read_examples(valid, config.data, labelled=True):
+            for example in read_examples(valid, config.data, labelled=True, counts=counts):
                 yield VALID, example
 
     say(f"reading {train}")
@@ -100,6 +108,8 @@ def _split(config: Config, train: Path) -> np.ndarray:
     parts = stratified_split(label_sets, [1 - share, share], config.seed)
     if not len(parts[VALID]):
         parts = [parts[TRAIN][:-1], parts[TRAIN][-1:]]
+    if not len(parts[TRAIN]):
+        raise DataError(f"data.valid_fraction {share} leaves nothing to train on; lower it.", train)
     part_of = np.zeros(len(label_sets), dtype=np.int8)
     part_of[parts[VALID]] = VALID
     return part_of

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 
@@ -19,13 +17,14 @@ from ..checkpoint import TRAINING, TrainedModel, save_model, versions
 from ..config import Config
 from ..errors import ModelDirectoryError, OrderfreeError
 from ..evaluation import validate
-from ..files import remove_leftovers, write_json
-from ..inference import Predictor
+from ..files import explained, making_directory, remove_leftovers, write_json, writing_directory
+from ..inference import Predictor, default_threads
 from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import fingerprints, prepare
 
+RECORD = "run.json"
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *("config.json", "labels.json", "tokenizer.json", "vocabulary.json", "features.json", "model.safetensors"),
@@ -47,16 +46,24 @@ def train(
     say: Callable[[str], None] = lambda _: None,
 ) -> TrainedModel:
     """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly."""
-    asked = {"train": str(train_file), "valid": str(valid_file) if valid_file is not None else None}
+    present = _present(out, resume, overwrite)
+    config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
     data = fingerprints(config, train_file, valid_file)
-    config, threads = _open_run(config, out, asked, data, resume, overwrite)
-    torch.set_num_threads(threads)
-    torch.manual_seed(config.seed)
-    cache = out / TRAINING / "data"
-    cache.mkdir(parents=True, exist_ok=True)
-    prepared = prepare(config, train_file, valid_file, cache, say)
-    torch.manual_seed(config.seed)
-    network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
+    if before is not None:
+        _check_same_data(out, before, data)
+    with explained(out) if resume else _starting(out, present):
+        if not resume:
+            files = {"train": str(train_file), "valid": str(valid_file) if valid_file is not None else None}
+            record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
+            with writing_directory(out / TRAINING) as aside:
+                write_json(aside / RECORD, record)
+        torch.set_num_threads(threads)
+        torch.manual_seed(config.seed)
+        cache = out / TRAINING / "data"
+        cache.mkdir(parents=True, exist_ok=True)
+        prepared = prepare(config, train_file, valid_file, cache, say)
+        torch.manual_seed(config.seed)
+        network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
@@ -86,37 +93,49 @@ def finish(trainer: Trainer, out: Path) -> None:
     shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them
 
 
-def default_threads() -> int:
-    """OMP_NUM_THREADS where it is set, else the cores this process may use."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))
-
-
-def _open_run(
-    config: Config, out: Path, asked: dict[str, Any], data: dict[str, str], resume: bool, overwrite: bool
-) -> tuple[Config, int]:
-    """Makes or reopens the run directory; the config and number of threads the run goes by."""
-    record = out / TRAINING / "run.json"
+def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
+    """What a run has left in `out`; refuses to touch it unless told to."""
+    if resume and overwrite:
+        raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
     if out.exists() and not out.is_dir():
         raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
-    if resume:
-        return _reopen(out, record, data)
     present = [name for name in OWN_FILES if (out / name).exists()]
-    if present and not overwrite:
-        advice = (
-            "go on with it (--resume) or replace it (--overwrite)" if record.exists() else "replace it with --overwrite"
-        )
+    if not present or resume:
+        return present
+    unfinished = (out / TRAINING / RECORD).exists()
+    if not unfinished and "manifest.json" not in present:  # someone else's README.md, say
+        raise OrderfreeError(f"{out}: holds {present[0]} but no run; choose a new or empty directory.")
+    if not overwrite:
+        advice = "go on with it (--resume) or replace it (--overwrite)" if unfinished else "replace it with --overwrite"
         raise OrderfreeError(f"{out}: already holds a run ({present[0]}); {advice}.")
-    for name in present:
-        path = out / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    threads = config.training.threads or default_threads()
-    write_json(record, {"config": config.model_dump(), "files": asked, "data": data, "threads": threads})
-    return config, threads
+    return present
 
 
-def _reopen(out: Path, record: Path, data: dict[str, str]) -> tuple[Config, int]:
+@contextmanager
+def _starting(out: Path, present: list[str]) -> Iterator[None]:
+    """Puts an earlier run aside. If the new one cannot start (its data is bad, say), all is as it was before."""
+    with explained(out), making_directory(out):
+        remove_leftovers(out)
+        replaced = out / ".replaced.part"
+        replaced.mkdir()
+        for name in present:
+            (out / name).rename(replaced / name)
+        try:
+            yield
+        except BaseException:
+            shutil.rmtree(out / TRAINING, ignore_errors=True)
+            for path in replaced.iterdir():
+                path.rename(out / path.name)
+            replaced.rmdir()
+            raise
+        shutil.rmtree(replaced)
+
+
+def _reopen(out: Path) -> tuple[Config, int, dict[str, str]]:
+    """Config, number of threads and data fingerprints of the unfinished run in `out`."""
+    record = out / TRAINING / RECORD
     if (out / "manifest.json").exists():
+        shutil.rmtree(out / TRAINING, ignore_errors=True)  # where the run was killed while it tidied up
         raise OrderfreeError(f"{out}: this run is finished, there is nothing to resume; --overwrite starts it anew.")
     if not record.exists():
         raise OrderfreeError(f"{out}: holds no unfinished run to resume; leave out --resume to start one.")
@@ -125,15 +144,18 @@ def _reopen(out: Path, record: Path, data: dict[str, str]) -> tuple[Config, int]
     try:
         content = json.loads(record.read_text(encoding="utf-8"))
         config, threads = complete_config(content["config"], str(record)), int(content["threads"])
-        before = content["data"]
+        before = dict(content["data"])
     except (ValueError, KeyError, TypeError) as error:
         raise ModelDirectoryError(f"{record}: is damaged ({error}); start again with --overwrite.") from None
+    return config, threads, before
+
+
+def _check_same_data(out: Path, before: dict[str, str], data: dict[str, str]) -> None:
     changed = sorted(part for part in before.keys() | data.keys() if before.get(part) != data.get(part))
     if changed:
         raise OrderfreeError(
             f"{out}: the {changed[0]} data is not what this run was started with; give the same file, or --overwrite."
         )
-    return config, threads
 
 
 def _listeners(config: Config, out: Path, decoder: str) -> list[Listener]:

@@ -17,9 +17,10 @@ from typing import Any
 
 import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
+from ..checkpoint import save_tensors
 from ..errors import ModelDirectoryError
 from ..files import writing_directory
 
@@ -49,11 +50,11 @@ def save_state(
         target.rename(older)
         before = [older if state == target else state for state in before]
     with writing_directory(target) as aside:
-        save_file(_flat(network.state_dict()), aside / "weights.safetensors")
-        save_file(_flat_optimizer(network, optimizer), aside / "optimizer.safetensors")
-        save_file({"torch": torch.get_rng_state()}, aside / "random.safetensors")
+        save_tensors(_flat(network.state_dict()), aside / "weights.safetensors")
+        save_tensors(_flat_optimizer(network, optimizer), aside / "optimizer.safetensors")
+        save_tensors({"torch": torch.get_rng_state()}, aside / "random.safetensors")
         if best is not None:
-            save_file(best, aside / "best.safetensors")
+            save_tensors(best, aside / "best.safetensors")
         (aside / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
     for state in before:
         shutil.rmtree(state)

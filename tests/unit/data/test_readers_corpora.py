@@ -61,5 +61,5 @@ def test_audioset_first_clips():
 
 
 def test_a_sparse_archive_is_answered_with_what_it_holds():
-    with pytest.raises(DataError, match="'X' is missing, the file holds .*X_data"):
+    with pytest.raises(DataError, match=r"'X' is missing, the file holds .*X_data"):
         next(read_examples(CORPORA / "rcv1" / "subsets_tfidf.npz", DataConfig(), labelled=True))

@@ -73,6 +73,7 @@ BAD_TEXT = [
     # tables
     ("d.csv", b"text,labels\na,x\n\nb\n", r", line 4: has 1 cells, expected 2 as in the header", {}),
     ("d.csv", b'text,labels\n"a\nb",x\nb,x,y\n', r", line 4: has 3 cells, expected 2", {}),
+    ("d.csv", b'text,labels\na,x\n"a\nb"\nb,x\n', r", line 3: has 1 cells, expected 2", {}),
     ("d.csv", b'text,labels\na,x\n"b,x\nc,y\n', r", line 3: the row that begins here is not well formed", {}),
     ("d.csv", b"text,labels,text\na,x,b\n", r", line 1: the column 'text' occurs twice in the header", {}),
     ("d.csv", b"txt,labels\na,x\n", r", line 1: the column 'text' is missing, .*'txt', 'labels'; .*mean 'txt'", {}),

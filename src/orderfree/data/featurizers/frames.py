@@ -31,15 +31,18 @@ class FrameFeaturizer:
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> FrameFeaturizer:
-        count, total, squares = 0, np.zeros(1), np.zeros(1)
+        count, origin, total, squares = 0, np.zeros(1), np.zeros(1), np.zeros(1)
         for example in examples:
             frames = _frames(example).astype(np.float64)  # (T, F)
-            if count and frames.shape[1] != len(total):
-                raise DataError(f"example {example.id!r} has {frames.shape[1]} features, the first has {len(total)}.")
+            if not count:
+                origin = frames[0]  # sums are taken around it: a column that never varies then adds up to exactly 0
+            elif frames.shape[1] != len(origin):
+                raise DataError(f"example {example.id!r} has {frames.shape[1]} features, the first has {len(origin)}.")
+            frames = frames - origin
             count, total, squares = count + len(frames), total + frames.sum(axis=0), squares + (frames**2).sum(axis=0)
         mean = total / max(count, 1)
         deviation = np.sqrt(np.maximum(squares / max(count, 1) - mean**2, 0))
-        return cls(mean, np.where(deviation > 1e-8, deviation, 1.0))
+        return cls(origin + mean, np.where(deviation > 1e-8, deviation, 1.0))
 
     def encode(self, example: Example) -> Encoded:
         frames = _frames(example)

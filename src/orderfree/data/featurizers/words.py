@@ -49,9 +49,10 @@ class WordFeaturizer:
 
     def encode(self, example: Example) -> Encoded:
         text = needs_text(example, "bilstm")
-        # a text of a million words costs no more than max_words need: no word is longer than the cut leaves room for
-        ids = self.tokenizer.encode(text[: 40 * self.max_words], add_special_tokens=False).ids
-        truncated = len(ids) > self.max_words or len(text) > 40 * self.max_words
+        # a text of a million words costs no more than max_words need: a word is at least one token
+        pieces = text.split(None, self.max_words)
+        ids = self.tokenizer.encode(" ".join(pieces[: self.max_words]), add_special_tokens=False).ids
+        truncated = len(pieces) > self.max_words or len(ids) > self.max_words
         tokens = np.asarray(ids[: self.max_words] or [self.unknown], dtype=np.int32)  # an empty text is one unknown
         return Encoded({"tokens": tokens}, len(tokens), truncated)
 
@@ -67,4 +68,9 @@ class WordFeaturizer:
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> WordFeaturizer:
-        return cls(Tokenizer.from_str((directory / "tokenizer.json").read_text(encoding="utf-8")), data.max_words)
+        content = (directory / "tokenizer.json").read_text(encoding="utf-8")
+        try:
+            tokenizer = Tokenizer.from_str(content)
+        except Exception as error:  # the library raises nothing narrower
+            raise ValueError(f"tokenizer.json: {error}") from None
+        return cls(tokenizer, data.max_words)

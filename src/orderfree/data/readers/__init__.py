@@ -45,6 +45,14 @@ def detect_format(path: str) -> str:
         ) from None
 
 
+def _format_of(source: Source) -> str:
+    try:
+        return detect_format(source.path)
+    except DataError:
+        with source.open():  # where there is no such file, or it is a directory, that is the better answer
+            raise
+
+
 def read_examples(
     path: str | Path, options: DataConfig, *, labelled: bool, counts: ReadCounts | None = None
 ) -> Iterator[Example]:
@@ -52,7 +60,7 @@ def read_examples(
 
     `labelled`: every example must say its labels; otherwise labels are ignored and come out as None."""
     source = Source(str(path), labelled)
-    name = detect_format(source.path) if options.format == "auto" else options.format
+    name = _format_of(source) if options.format == "auto" else options.format
     counts = ReadCounts() if counts is None else counts
     for example in readers[name](source, options):
         yield checked(example, source, counts)

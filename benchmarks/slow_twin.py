@@ -1,0 +1,186 @@
+"""Training speed of the paper's Reuters model against a straightforward implementation of the same model.
+
+The slow twin does what comes first to mind: random batches padded to their longest row, a plain bidirectional LSTM over
+the padding, 25 decoding steps for every batch, attention over all positions at every step, and a loss step by step.
+Both train with the same optimiser, sizes and batch size, in turns in one run, from the first update on.
+
+    python benchmarks/slow_twin.py [--updates 8] [--out benchmarks/results/slow_twin.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from orderfree.build import build_network, load_config
+from orderfree.checkpoint import TrainedModel, versions
+from orderfree.config import Config
+from orderfree.data.batching import length_bucketed
+from orderfree.inference import default_threads
+from orderfree.objectives.ocd import optimal_policy, optimal_q_values
+from orderfree.training.loop import Trainer
+from orderfree.training.prepare import Prepared, prepare
+from orderfree.types import TokenInput
+
+ROOT = Path(__file__).resolve().parent.parent
+STEPS = 25
+
+
+class SlowTwin(nn.Module):
+    """The paper's model without a thought for speed or padding."""
+
+    def __init__(self, config: Config, words: int, labels: int) -> None:
+        super().__init__()
+        settings, options = config.model, config.model.encoder_options
+        states, hidden, dropout = 2 * options["hidden"], settings.decoder_hidden, settings.dropout
+        self.labels = labels
+        self.words = nn.Embedding(words, options["embedding"])
+        self.encoder = nn.LSTM(
+            options["embedding"],
+            options["hidden"],
+            options["layers"],
+            bidirectional=True,
+            batch_first=True,
+            dropout=dropout,
+        )
+        self.label_embedding = nn.Embedding(labels + 1, settings.label_embedding)
+        self.decoder = nn.LSTM(
+            settings.label_embedding, hidden, settings.decoder_layers, batch_first=True, dropout=dropout
+        )
+        self.query = nn.Linear(hidden, states)
+        self.combine = nn.Linear(states + hidden, hidden)
+        self.output = nn.Linear(hidden, labels + 1)
+        sizes = [states] + [settings.br_hidden] * settings.br_layers
+        self.mlp = nn.Sequential(
+            *(
+                layer
+                for before, after in pairwise(sizes)
+                for layer in (nn.Linear(before, after), nn.BatchNorm1d(after), nn.LeakyReLU(), nn.Dropout(dropout))
+            )
+        )
+        self.br_query = nn.Linear(settings.br_hidden, states)
+        self.br_output = nn.Linear(settings.br_hidden + states, labels)
+        self.dropout = nn.Dropout(dropout)
+
+    def attend(self, query: Tensor, states: Tensor) -> Tensor:
+        weights = torch.bmm(query[:, None], states.transpose(1, 2)).softmax(dim=-1)  # (B, 1, T)
+        return torch.bmm(weights, states)[:, 0]  # (B, H)
+
+    def loss(self, words: Tensor, targets: Tensor) -> Tensor:
+        rows = len(words)
+        states, (final, _) = self.encoder(self.dropout(self.words(words)))  # (B, T, H), (2 * layers, B, hidden)
+        final = torch.cat([final[0::2], final[1::2]], dim=-1)  # (layers, B, H)
+        hidden, cell = final.contiguous(), torch.zeros_like(final)
+        previous = torch.full((rows,), self.labels)
+        taken = torch.zeros(rows, self.labels + 1, dtype=torch.bool)
+        ended = torch.zeros(rows, dtype=torch.bool)
+        sequence, all_logits, active = [], [], []
+        for _ in range(STEPS):
+            embedded = self.dropout(self.label_embedding(previous))[:, None]
+            out, (hidden, cell) = self.decoder(embedded, (hidden, cell))
+            context = self.attend(torch.tanh(self.query(out[:, 0])), states)
+            logits = self.output(self.dropout(torch.tanh(self.combine(torch.cat([context, out[:, 0]], dim=-1)))))
+            probs = logits.detach().masked_fill(taken, float("-inf")).softmax(dim=-1)
+            previous = torch.multinomial(probs, 1)[:, 0].masked_fill(ended, self.labels)
+            active.append(~ended)
+            ended = ended | (previous == self.labels)
+            taken = taken.scatter(1, previous[:, None], True)
+            taken[:, self.labels] = False
+            sequence.append(previous)
+            all_logits.append(logits)
+        policy = optimal_policy(optimal_q_values(targets, torch.stack(sequence, dim=1)), 0.0)  # (B, K, L + 1)
+        log_probs = torch.stack(all_logits, dim=1).log_softmax(dim=-1)
+        steps = (torch.xlogy(policy, policy) - policy * log_probs).sum(dim=-1) * torch.stack(active, dim=1)
+        mlp = self.mlp(final[-1])
+        context = self.attend(torch.tanh(self.br_query(mlp)), states)
+        br = self.br_output(torch.cat([mlp, context], dim=-1))
+        return (steps.sum() + F.binary_cross_entropy_with_logits(br, targets.float(), reduction="sum")) / rows
+
+
+def slow_update(twin: SlowTwin, optimizer: torch.optim.Optimizer, data: Prepared, rows: np.ndarray) -> None:
+    batch = data.train.batch(rows)
+    assert isinstance(batch.inputs, TokenInput)
+    loss = twin.loss(batch.inputs.ids, batch.targets)
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(twin.parameters(), 10.0)
+    optimizer.step()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--updates", type=int, default=8, help="timed updates of the slow twin; ours gets three a turn")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "slow_twin.json")
+    parser.add_argument(
+        "--data", type=Path, help="folder of train.jsonl.gz; by default ORDERFREE_DATA or ../shared/data"
+    )
+    arguments = parser.parse_args()
+    folder = arguments.data or Path(os.environ.get("ORDERFREE_DATA", ROOT.parent / "shared" / "data")) / "reuters21578"
+    threads = default_threads()
+    torch.set_num_threads(threads)
+    config = load_config(ROOT / "configs" / "reuters" / "ocd-mtl.yaml")
+    with tempfile.TemporaryDirectory() as cache:
+        data = prepare(config, folder / "train.jsonl.gz", None, Path(cache))
+        result = compare(config, data, Path(cache), arguments.updates)
+    result |= {"threads": threads, "versions": versions(), "config": "configs/reuters/ocd-mtl.yaml"}
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    for name in ("slow", "ours"):
+        print(f"{name:>5}: {result[name]['documents_per_second']:8.1f} documents/s")
+    print(f"ratio: {result['ratio']:.2f} (median over turns; {result['lowest']:.2f} to {result['highest']:.2f})")
+
+
+def compare(config: Config, data: Prepared, cache: Path, updates: int) -> dict[str, object]:
+    torch.manual_seed(config.seed)
+    words, labels = data.featurizer.input_size, len(data.labels)
+    trainer = Trainer(
+        TrainedModel(config, data.labels, data.featurizer, build_network(config, words, labels)), data, cache
+    )
+    twin = SlowTwin(config, words, labels)
+    optimizer = torch.optim.Adam(twin.parameters(), lr=config.training.learning_rate)
+    size = config.training.batch_size
+    order = np.random.default_rng(config.seed).permutation(len(data.train))
+    buckets = length_bucketed(data.train.lengths, size, config.seed, epoch=0)
+    speeds: dict[str, list[float]] = {"slow": [], "ours": []}
+    for turn in range(updates + 1):  # the first turn warms up and is not counted
+        rows = order[turn * size : (turn + 1) * size]
+        began = time.perf_counter()
+        slow_update(twin, optimizer, data, rows)
+        slow = len(rows) / (time.perf_counter() - began)
+        mine = buckets[3 * turn : 3 * turn + 3]
+        began = time.perf_counter()
+        for batch in mine:
+            trainer.train_step(data.train.batch(batch))
+        ours = sum(len(batch) for batch in mine) / (time.perf_counter() - began)
+        if turn:
+            speeds["slow"].append(slow)
+            speeds["ours"].append(ours)
+    ratios = [ours / slow for ours, slow in zip(speeds["ours"], speeds["slow"], strict=True)]
+    return {
+        **{name: {"documents_per_second": statistics.median(s), "all": s} for name, s in speeds.items()},
+        "ratio": statistics.median(ratios),
+        "lowest": min(ratios),
+        "highest": max(ratios),
+        "mean_words": {
+            "all_documents": float(data.train.lengths.mean()),
+            "ours_timed": float(np.concatenate([data.train.lengths[b] for b in buckets[3 : 3 * updates + 3]]).mean()),
+            "slow_timed": float(data.train.lengths[order[size : (updates + 1) * size]].mean()),
+        },
+    }
+
+
+if __name__ == "__main__":
+    main()

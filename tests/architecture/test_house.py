@@ -1,0 +1,74 @@
+"""Rules of the house that no single module can keep alone."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "orderfree"
+FILES = sorted(SOURCE.rglob("*.py"))
+HEAVY = ("torch", "sklearn", "pyarrow", "accelerate", "tokenizers")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT, timeout=120)
+
+
+def test_import_layers() -> None:
+    pytest.importorskip("importlinter")
+    code = "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"
+    done = run("-c", code)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import orderfree",
+        "import orderfree.cli.main",
+        "from orderfree.cli.main import app; app(['--help'], standalone_mode=False)",
+        "from orderfree.cli.main import app; app(['train', '--help'], standalone_mode=False)",
+    ],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(code: str) -> None:
+    done = run("-c", f"{code}\nimport sys\nprint('loaded:', [m for m in {HEAVY!r} if m in sys.modules])")
+    assert done.returncode == 0, done.stderr
+    assert "loaded: []" in done.stdout
+
+
+def test_help_lists_the_commands() -> None:
+    done = run("-m", "orderfree", "--help")
+    assert done.returncode == 0, done.stderr
+    for command in ("train", "predict", "evaluate"):
+        assert command in done.stdout
+
+
+def test_importing_the_package_prints_nothing() -> None:
+    done = run("-W", "error", "-c", "import orderfree")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+UNSAFE = re.compile(r"\b(import pickle|from pickle|cPickle|torch\.load|torch\.save|joblib|dill|yaml\.load|eval\()")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_runs_code_it_reads(path: Path) -> None:
+    text = re.sub(r"\.eval\(", "", path.read_text(encoding="utf-8"))  # Module.eval() is another matter
+    assert not UNSAFE.search(text), f"{path.name}: {UNSAFE.search(text)}"
+    assert "allow_pickle=True" not in text
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_is_longer_than_a_person_reads(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def test_every_test_file_has_a_name_of_its_own() -> None:
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -1,0 +1,139 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from orderfree import files
+from orderfree.errors import OrderfreeError, TrainingError
+from orderfree.files import (
+    fingerprint,
+    remove_leftovers,
+    write_json,
+    write_text,
+    writing,
+    writing_aside,
+    writing_directory,
+)
+
+
+def everything(directory: Path) -> list[str]:
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+
+
+def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "er" / "file.txt"
+    with writing(path, "w") as file:
+        file.write("größe\n")
+        file.flush()
+        assert not path.exists()
+    assert path.read_text(encoding="utf-8") == "größe\n"
+    assert everything(path.parent) == ["file.txt"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_an_exception_inside_leaves_what_was_there(tmp_path: Path, error: BaseException, before: bytes | None) -> None:
+    path = tmp_path / "file.bin"
+    if before is not None:
+        path.write_bytes(before)
+
+    def fail() -> None:
+        with writing(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(type(error)):
+        fail()
+    assert everything(tmp_path) == ([] if before is None else ["file.bin"])
+    if before is not None:
+        assert path.read_bytes() == before
+
+
+def test_an_exception_inside_leaves_no_directory(tmp_path: Path) -> None:
+    def fail() -> None:
+        with writing_directory(tmp_path / "made") as aside:
+            (aside / "a").write_text("half")
+            raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        fail()
+    assert everything(tmp_path) == []
+
+
+def test_a_directory_appears_when_it_is_complete(tmp_path: Path) -> None:
+    with writing_directory(tmp_path / "made") as aside:
+        (aside / "a").write_text("1")
+        assert not (tmp_path / "made").exists()
+    assert everything(tmp_path) == ["made", "made/a"]
+
+
+def refuse(code: int):
+    def fsync(descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fsync
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path = tmp_path / "file.json"
+    write_json(path, {"old": 1})
+    monkeypatch.setattr(files.os, "fsync", refuse(code))
+    with pytest.raises(TrainingError, match="no space left on the disk") as caught:
+        write_json(path, {"new": 2})
+    assert str(path) in str(caught.value)
+    monkeypatch.undo()
+    assert everything(tmp_path) == ["file.json"]
+    assert json.loads(path.read_text()) == {"old": 1}
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(files.os, "fsync", refuse(code))
+    with pytest.raises(OrderfreeError, match="cannot be written") as caught:
+        write_text(tmp_path / "file.txt", "x")
+    assert str(tmp_path / "file.txt") in str(caught.value)
+
+
+def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OrderfreeError, match="cannot be written"):
+        write_text(tmp_path / "file" / "below.txt", "x")
+
+
+def test_json_is_utf_8_with_a_line_end(tmp_path: Path) -> None:
+    write_json(tmp_path / "a.json", {"name": "größe 字"})
+    assert (tmp_path / "a.json").read_bytes().endswith('größe 字"\n}\n'.encode())
+
+
+def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".model.safetensors.abc123.part").write_text("half")
+    (tmp_path / ".state.xyz.part").mkdir()
+    (tmp_path / ".state.xyz.part" / "inner").write_text("half")
+    for kept in ("model.safetensors", ".hidden", "a.part"):
+        (tmp_path / kept).write_text("kept")
+    remove_leftovers(tmp_path)
+    assert everything(tmp_path) == [".hidden", "a.part", "model.safetensors"]
+
+
+def test_what_is_written_aside_is_what_leftovers_look_like(tmp_path: Path) -> None:
+    with writing_aside(tmp_path / "model.bin") as aside:
+        assert aside.parent == tmp_path
+        assert aside in set(tmp_path.glob(".*.part"))
+        aside.write_bytes(b"x")
+
+
+def test_fingerprint(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc" * 100_000)
+    assert fingerprint(tmp_path / "a") == hashlib.sha256(b"abc" * 100_000).hexdigest()

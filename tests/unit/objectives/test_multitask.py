@@ -1,0 +1,87 @@
+"""Eq. 11 and 12 by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from orderfree.objectives.multitask import binary_cross_entropy, multitask
+from orderfree.objectives.ocd import OCD, OCDOptions
+from orderfree.objectives.teacher_forcing import MLE, MLEOptions
+from orderfree.types import ModelOutput, Rollout
+
+TARGETS = torch.tensor([[True, False], [False, False]])
+BR_LOGITS = torch.tensor([[math.log(3), 0.0], [0.0, -math.log(3)]])  # probabilities 3/4, 1/2 | 1/2, 1/4
+# by hand: -log 3/4 - log 1/2 for the first row, -log 1/2 - log 3/4 for the second; mean over rows
+BR_LOSS = -math.log(3 / 4) - math.log(1 / 2)
+
+ROLLOUT = Rollout(
+    torch.tensor([[0, 2, 2], [2, 2, 2]]),
+    torch.tensor([[True, True, False], [True, False, False]]),
+)
+LOGITS = torch.zeros(2, 3, 3)  # a uniform model: the loss of a step with one optimal action is log 3
+OBJECTIVE = OCD(OCDOptions(), torch.arange(3))
+
+
+def test_binary_cross_entropy_is_summed_over_labels_and_averaged_over_examples() -> None:
+    assert binary_cross_entropy(BR_LOGITS, TARGETS).item() == pytest.approx(BR_LOSS)
+
+
+@pytest.mark.parametrize("br_weight", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize(("normalise", "sequence_loss"), [("sequence", 3 * math.log(3) / 2), ("step", math.log(3))])
+def test_both_parts(br_weight: float, normalise: str, sequence_loss: float) -> None:
+    """Three active steps of log 3: per sequence 3 log 3 / 2, per step log 3."""
+    loss = multitask(ModelOutput(BR_LOGITS, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, br_weight, normalise)
+    assert loss.terms["sequence"].item() == pytest.approx(sequence_loss)
+    assert loss.terms["br"].item() == pytest.approx(BR_LOSS)
+    assert loss.total.item() == pytest.approx(sequence_loss + br_weight * BR_LOSS)
+
+
+@pytest.mark.parametrize("normalise", ["sequence", "step"])
+def test_inactive_steps_do_not_count(normalise: str) -> None:
+    """Neither in the value nor in the gradient, and neither do more of them."""
+    logits = LOGITS.clone()
+    logits[0, 2] = torch.tensor([9.0, -9.0, 4.0])
+    logits[1, 1:] = torch.tensor([-5.0, 7.0, 1.0])
+    logits.requires_grad_()
+    before = multitask(ModelOutput(None, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 1.0, normalise).total
+    after = multitask(ModelOutput(None, ROLLOUT, logits), TARGETS, OBJECTIVE, 1.0, normalise).total
+    assert after.item() == pytest.approx(before.item())
+    after.backward()
+    assert logits.grad is not None
+    assert (logits.grad[~ROLLOUT.active] == 0).all()
+    assert (logits.grad[ROLLOUT.active] != 0).any(dim=-1).all()
+
+
+def test_a_model_without_a_label_decoder() -> None:
+    loss = multitask(ModelOutput(BR_LOGITS, None, None), TARGETS, None, 2.0, "sequence")
+    assert loss.total.item() == pytest.approx(2 * BR_LOSS)
+    assert list(loss.terms) == ["br"]
+
+
+def test_a_model_without_a_binary_relevance_decoder() -> None:
+    loss = multitask(ModelOutput(None, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 2.0, "sequence")
+    assert loss.total.item() == pytest.approx(3 * math.log(3) / 2)
+    assert list(loss.terms) == ["sequence"]
+
+
+def test_terms_are_for_logging_and_the_total_is_for_learning() -> None:
+    br_logits = BR_LOGITS.clone().requires_grad_()
+    loss = multitask(ModelOutput(br_logits, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 1.0, "sequence")
+    assert loss.total.requires_grad
+    assert not any(term.requires_grad for term in loss.terms.values())
+
+
+def test_maximum_likelihood_by_hand() -> None:
+    objective = MLE(MLEOptions(), torch.arange(3))
+    logits = torch.tensor([[[0.5, 0.3, 0.2], [0.1, 0.2, 0.7], [1, 1, 1]]]).log()
+    rollout = Rollout(torch.tensor([[0, 2, 2]]), torch.tensor([[True, True, False]]))
+    losses = objective.step_losses(logits, rollout, TARGETS[:1])
+    assert losses[0, :2].tolist() == pytest.approx([-math.log(0.5), -math.log(0.7)])
+
+
+def test_rare_first_turns_the_order_of_labels_around_and_keeps_eos_last() -> None:
+    assert MLE(MLEOptions(), torch.arange(5)).rank.tolist() == [0, 1, 2, 3, 4]
+    assert MLE(MLEOptions(order="rare_first"), torch.arange(5)).rank.tolist() == [3, 2, 1, 0, 4]
