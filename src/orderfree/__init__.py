@@ -1,5 +1,56 @@
-"""orderfree: predicts sets of labels."""
+"""orderfree: predicts sets of labels.
+
+    from orderfree import Example, Predictor
+
+    predictor = Predictor.load("runs/news")
+    for prediction in predictor.predict([Example(id="1", text="wheat exports rose")]):
+        print(prediction.label_sets["joint"].labels)
+
+Names are imported when they are first used: importing the package is instant and does not import torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from .build import load_config
+    from .config import Config
+    from .data.readers import read_examples
+    from .errors import OrderfreeError
+    from .evaluation import evaluate
+    from .inference import Predictor
+    from .training.run import train
+    from .types import Example
+
+__all__ = [
+    "Config",
+    "Example",
+    "OrderfreeError",
+    "Predictor",
+    "__version__",
+    "evaluate",
+    "load_config",
+    "read_examples",
+    "train",
+]
+
+_HOMES = {
+    "Config": ".config",
+    "Example": ".types",
+    "OrderfreeError": ".errors",
+    "Predictor": ".inference",
+    "evaluate": ".evaluation",
+    "load_config": ".build",
+    "read_examples": ".data.readers",
+    "train": ".training.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'orderfree' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name], __name__), name)

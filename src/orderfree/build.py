@@ -78,6 +78,8 @@ def _contradictions(config: Config) -> list[str]:
     ):
         if name is not None and name not in available:
             problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
+    if config.model.br_batch_norm and config.model.br_layers and config.training.batch_size == 1:
+        problems.append("model.br_batch_norm needs training.batch_size of at least 2: one example has no spread.")
     most = config.decoding.max_labels
     if most is not None and most < config.decoding.min_labels:
         problems.append(f"decoding.max_labels ({most}) is below decoding.min_labels ({config.decoding.min_labels}).")

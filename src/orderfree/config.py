@@ -118,7 +118,7 @@ class DecodingConfig(Section):
         None,
         description="greedy, beam, br, rescore or joint; null: joint, or the best the model has decoders for",
     )
-    beam_width: PositiveInt = Field(6, description="hypotheses kept per input")
+    beam_width: Annotated[int, Field(gt=0, le=4096)] = Field(6, description="hypotheses kept per input")
     min_labels: Annotated[int, Field(ge=0)] = Field(0, description="fewest labels to predict")
     max_labels: PositiveInt | None = Field(
         None, description="most labels to predict; null: the longest set in training + 2"

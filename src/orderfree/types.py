@@ -116,11 +116,13 @@ class Rollout:
 
     sequence: Tensor  # (B, K) int64: y~_1 … y~_K
     active: Tensor  # (B, K) bool: True up to and including the first <eos>
+    fed: Tensor | None = None  # (B, K) what the decoder was fed instead of the sequence (scheduled sampling)
 
     def inputs(self, num_labels: int) -> Tensor:
-        """y~_{t-1} for every step t: the sequence shifted right behind the start symbol (the id L)."""
-        start = torch.full_like(self.sequence[:, :1], num_labels)  # (B, 1)
-        return torch.cat([start, self.sequence[:, :-1]], dim=1)  # (B, K)
+        """y~_{t-1} for every step t: what was fed, shifted right behind the start symbol (the id L)."""
+        fed = self.sequence if self.fed is None else self.fed
+        start = torch.full_like(fed[:, :1], num_labels)  # (B, 1)
+        return torch.cat([start, fed[:, :-1]], dim=1)  # (B, K)
 
 
 # roll(step, state) -> Rollout: a policy bound to its targets, handed to the model by the training loop.

@@ -240,11 +240,12 @@ def explain_ocd(
 def toy(
     out: Annotated[Path, typer.Option("--out", help="Directory to write train, valid, test and new JSONL files to.")],
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the documents.")] = 1,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files of these names there.")] = False,
 ) -> None:
     """Write the built-in toy corpus: short reports with 36 labels that depend on one another."""
     from .demo import write_toy
 
-    for path in write_toy(out, seed):
+    for path in write_toy(out, seed, overwrite):
         print(path)
 
 

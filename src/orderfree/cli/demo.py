@@ -9,11 +9,12 @@ import typer
 
 from ..config import DataConfig
 from ..data.writers import write_examples
+from ..errors import OrderfreeError
 from ..testing.toy import toy_corpus, toy_texts
 from ..types import Example
 
 
-def write_toy(out: Path, seed: int) -> list[Path]:
+def write_toy(out: Path, seed: int, overwrite: bool) -> list[Path]:
     """The toy corpus as JSONL files: train, valid, test, and three new texts without labels."""
     corpus = toy_corpus(seed)
     parts: dict[str, Sequence[Example]] = {
@@ -22,18 +23,20 @@ def write_toy(out: Path, seed: int) -> list[Path]:
         "test": corpus.test,
         "new": toy_texts(),
     }
-    paths = []
-    for part, examples in parts.items():
-        paths.append(out / f"{part}.jsonl")
-        write_examples(examples, paths[-1], "jsonl", DataConfig())
-    return paths
+    paths = {out / f"{part}.jsonl": examples for part, examples in parts.items()}
+    existing = [path for path in paths if path.exists()]
+    if existing and not overwrite:
+        raise OrderfreeError(f"{existing[0]}: already exists; choose another --out or replace it with --overwrite.")
+    for path, examples in paths.items():
+        write_examples(examples, path, "jsonl", DataConfig())
+    return list(paths)
 
 
 def run_demo(out: Path, overwrite: bool) -> None:
     """The commands a user would type, one after another."""
     from .main import app
 
-    train, valid, test, new = (str(path) for path in write_toy(out / "data", seed=1))
+    train, valid, test, new = (str(path) for path in write_toy(out / "data", 1, overwrite))
     run, report = str(out / "run"), str(out / "report.html")
     for command in (
         ["train", train, "--valid", valid, "--out", run, *(["--overwrite"] if overwrite else [])],

@@ -47,14 +47,27 @@ def _asked(choice: Choice) -> Tensor:
 policies.register("sample")(Policy(lambda c: _sample(_asked(c), ~c.taken)))
 # OCD (correct prefix): the same among the labels still missing.
 policies.register("sample_missing")(Policy(lambda c: _sample(_asked(c), c.missing)))
+# Order-free RNN: the missing label the model likes best.
+policies.register("best_missing")(Policy(lambda c: _asked(c).masked_fill(~c.missing, float("-inf")).argmax(dim=-1)))
 # Seq2seq: the missing label that comes first in a fixed order.
 policies.register("teacher")(
     Policy(lambda c: c.rank.expand_as(c.missing).masked_fill(~c.missing, c.rank.numel()).argmin(dim=-1), False)
 )
 
 
-def roll_out(policy: Policy, step: Step, state: DecoderState, targets: Tensor, rank: Tensor, limits: Tensor) -> Rollout:
+def roll_out(
+    policy: Policy,
+    step: Step,
+    state: DecoderState,
+    targets: Tensor,
+    rank: Tensor,
+    limits: Tensor,
+    teacher_ratio: float = 1.0,
+) -> Rollout:
     """targets (B, L) bool, rank (L + 1,), limits (B,) most steps of each row -> sequences chosen by the policy.
+
+    With a teacher_ratio below 1 (scheduled sampling) the decoder is fed, each time with that probability, the chosen
+    label, else one it samples itself; what was chosen stays the target.
 
     Rows that have ended cost nothing: they are left out of the batch as soon as half of it has ended (leaving them
     out at every step would copy the encoder's states each time).
@@ -62,33 +75,53 @@ def roll_out(policy: Policy, step: Step, state: DecoderState, targets: Tensor, r
     inputs, num_labels = targets.shape
     eos, steps = num_labels, int(limits.max())
     device = targets.device
+    asks_model = policy.asks_model or teacher_ratio < 1
     sequence = torch.full((inputs, steps), eos, device=device)  # (B, K)
+    fed = sequence.clone()  # (B, K)
     active = torch.zeros(inputs, steps, dtype=torch.bool, device=device)  # (B, K)
 
     rows = torch.arange(inputs, device=device)  # (r,) rows still in the batch
     running = torch.ones_like(rows, dtype=torch.bool)  # (r,)
-    taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1)
+    taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1) labels fed so far
     missing = torch.cat([targets, ~targets.any(dim=1, keepdim=True)], dim=1)  # (r, L + 1)
     previous = torch.full_like(rows, num_labels)  # (r,) the start symbol
     for t in range(steps):
         logits = None
-        if policy.asks_model:
+        if asks_model:
             logits, state = step(previous, state)  # (r, L + 1)
         chosen = policy.choose(Choice(logits, taken, missing, rank)).masked_fill(~running, eos)  # (r,)
-        sequence[rows, t], active[rows, t] = chosen, running
+        previous = chosen
+        if logits is not None and teacher_ratio < 1:
+            previous = _schedule(chosen, logits, taken, teacher_ratio)
+        sequence[rows, t], fed[rows, t], active[rows, t] = chosen, previous, running
 
-        taken.scatter_(1, chosen[:, None], True)
+        taken.scatter_(1, previous[:, None], True)
         taken[:, eos] = False
         missing.scatter_(1, chosen[:, None], False)
         missing[:, eos] = ~missing[:, :eos].any(dim=1)
         running = running & (chosen != eos) & (limits[rows] > t + 1)
         alive = int(running.sum())
         if alive == 0:
-            return Rollout(sequence[:, : t + 1], active[:, : t + 1])
-        previous = chosen
+            return _rollout(sequence[:, : t + 1], active[:, : t + 1], fed[:, : t + 1], teacher_ratio)
         if 2 * alive <= len(rows):
             kept = running.nonzero()[:, 0]  # (alive,)
             rows, taken, missing, previous = rows[kept], taken[kept], missing[kept], previous[kept]
             running = running[kept]
-            state = state.select(kept, kept) if policy.asks_model else state
-    return Rollout(sequence, active)
+            state = state.select(kept, kept) if asks_model else state
+    return _rollout(sequence, active, fed, teacher_ratio)
+
+
+def _rollout(sequence: Tensor, active: Tensor, fed: Tensor, teacher_ratio: float) -> Rollout:
+    return Rollout(sequence, active, fed if teacher_ratio < 1 else None)
+
+
+def _schedule(chosen: Tensor, logits: Tensor, taken: Tensor, teacher_ratio: float) -> Tensor:
+    """What is fed: the chosen label, or with probability 1 - ratio a sample of the model's own.
+
+    <eos> is never sampled here: nothing follows it in prediction, so a decoder never has to go on from it. Where every
+    label was fed already, and where the chosen one is <eos>, the chosen one stays."""
+    eos = logits.shape[-1] - 1
+    allowed = ~taken
+    allowed[:, eos] = False
+    own = (torch.rand(len(chosen), device=chosen.device) >= teacher_ratio) & (chosen != eos) & allowed.any(dim=1)
+    return torch.where(own, _sample(logits, allowed), chosen)  # (r,)

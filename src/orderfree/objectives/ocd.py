@@ -53,6 +53,9 @@ class OCD:
         self.options, self.rank = options, rank
         self.policy = "sample" if options.prefix == "sampled" else "sample_missing"
 
+    def teacher_ratio(self, done: float) -> float:
+        return 1.0  # what OCD feeds is the model's own already
+
     def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
         q_values = optimal_q_values(targets, rollout.sequence, self.options.reward)  # (B, K, L + 1)
         policy = optimal_policy(q_values, self.options.temperature)  # (B, K, L + 1)

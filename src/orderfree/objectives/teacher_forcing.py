@@ -1,8 +1,8 @@
-"""Maximum likelihood of one fixed label sequence (the Seq2seq baseline)."""
+"""Maximum likelihood of one label sequence: in a fixed order (Seq2seq) or the model's own (order-free RNN)."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -11,8 +11,17 @@ from ..config import Section
 from ..types import Rollout
 from . import objectives
 
+Ratio = Annotated[float, Field(ge=0, le=1)]
 
-class MLEOptions(Section):
+
+class TeacherOptions(Section):
+    """Options of every objective with a teacher."""
+
+    teacher_start: Ratio = Field(1.0, description="share of steps fed the correct label, at the start of training")
+    teacher_end: Ratio = Field(1.0, description="the same at its end, linear in between (scheduled sampling: 0.7)")
+
+
+class MLEOptions(TeacherOptions):
     """Maximum likelihood of the label sequence in a fixed order (Seq2seq)."""
 
     order: Literal["frequent_first", "rare_first"] = Field(
@@ -20,24 +29,51 @@ class MLEOptions(Section):
     )
 
 
+class Teacher:
+    """-log p_rnn of the sequence the policy chose, whatever the decoder was fed."""
+
+    def __init__(self, options: TeacherOptions, rank: Tensor) -> None:
+        self.options, self.rank = options, rank
+
+    def teacher_ratio(self, done: float) -> float:
+        return self.options.teacher_start + done * (self.options.teacher_end - self.options.teacher_start)
+
+    def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
+        log_probs = logits.log_softmax(dim=-1)  # (B, K, L + 1)
+        return -log_probs.gather(2, rollout.sequence[..., None])[..., 0]  # (B, K)
+
+
 @objectives.register("mle")
-class MLE:
-    """-log p_rnn of the correct sequence, every step conditioned on the correct prefix.
+class MLE(Teacher):
+    """Maximum likelihood of the labels in a fixed order.
 
     Reference: Nam et al., NeurIPS 2017. Relations: needs an order and only ever sees correct prefixes, the two things
-    OCD is free of.
+    OCD is free of; scheduled sampling (Bengio et al., NeurIPS 2015) shows it some wrong ones.
     """
 
     Options = MLEOptions
     policy = "teacher"
 
     def __init__(self, options: MLEOptions, rank: Tensor) -> None:
-        self.rank = rank
+        super().__init__(options, rank)
         if options.order == "rare_first":
             last = rank.numel() - 1  # <eos> stays last
             self.rank = rank.clone()
             self.rank[:last] = last - 1 - rank[:last]
 
-    def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
-        log_probs = logits.log_softmax(dim=-1)  # (B, K, L + 1)
-        return -log_probs.gather(2, rollout.sequence[..., None])[..., 0]  # (B, K)
+
+class OrderFreeOptions(TeacherOptions):
+    """The missing label the model likes best is the next target (order-free RNN)."""
+
+
+@objectives.register("order_free")
+class OrderFree(Teacher):
+    """Maximum likelihood of the labels in the order the model itself prefers at each step.
+
+    Reference: Chen et al., AAAI 2018. Relations: no fixed order, but still correct prefixes; where OCD spreads its
+    target over all missing labels, this puts it on one. Chen et al. start from a given order; here the untrained
+    model's preference is the start.
+    """
+
+    Options = OrderFreeOptions
+    policy = "best_missing"

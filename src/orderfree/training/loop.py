@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..build import build_objective, decoders_of
 from ..checkpoint import TrainedModel
-from ..data.batching import length_bucketed
+from ..data.batching import batches_per_epoch, length_bucketed
 from ..decoding.rollout import policies, roll_out
 from ..errors import TrainingError
 from ..evaluation import Validation, validate
@@ -70,7 +70,7 @@ class Trainer:
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.saved_at = self.clock()
-        batches = math.ceil(len(self.data.train) / settings.batch_size)
+        batches = batches_per_epoch(len(self.data.train), settings.batch_size)
         self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
         self.select_decoder = settings.select_decoder or decoders_of(self.config)[-1]
@@ -154,8 +154,10 @@ class Trainer:
         if settings.extra_steps is not None:
             limits = limits.minimum(targets.sum(dim=1) + 1 + settings.extra_steps)
 
+        ratio = objective.teacher_ratio(self.progress.update / self.total_updates)
+
         def roll(step: Step, state: DecoderState) -> Rollout:
-            return roll_out(policy, step, state, targets, objective.rank, limits)
+            return roll_out(policy, step, state, targets, objective.rank, limits, ratio)
 
         return roll
 

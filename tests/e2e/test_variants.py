@@ -1,0 +1,81 @@
+"""Every input format, encoder and objective: each model trains, evaluates and predicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e_support import TINY, TINY_SPARSE, Cli, Toy, sets
+
+ALL = ["greedy", "beam", "br", "rescore", "joint"]
+
+
+def goes_all_the_way(cli: Cli, data: Path, out: Path, settings: list[str], decoders: list[str], count: int) -> None:
+    cli("train", data, "--out", out, *sets(settings)).worked()
+    found = json.loads(cli("evaluate", out, data, "--json").worked().out)
+    assert list(found["decoders"]) == decoders
+    assert found["examples"] == count
+    assert all(0 <= scores["micro_f1"] <= 1 for scores in found["decoders"].values())
+    records = cli("predict", out, data).worked().records()
+    assert len(records) == count
+    assert {record["decoder"] for record in records} == {decoders[-1]}
+    assert all((record["probs"] is None) == ("br" not in decoders) for record in records)
+
+
+@pytest.mark.parametrize("name", ["all.csv", "all.tsv", "all.parquet", "all.ft", "text_all", "all.jsonl.gz"])
+def test_tables_and_lines(cli: Cli, toy: Toy, tmp_path: Path, name: str) -> None:
+    share = ["--fraction", 0.5, "--fraction", 0.5]
+    cli("split", toy.train, "--out", tmp_path / name, "--out", tmp_path / "rest.jsonl", *share).worked()
+    goes_all_the_way(cli, tmp_path / name, tmp_path / "run", [*TINY_SPARSE, "training.epochs=1"], ALL, 100)
+
+
+def test_libsvm_with_the_sparse_encoder(cli: Cli, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    lines = []
+    for _ in range(60):
+        features = np.sort(rng.choice(np.arange(1, 30), size=5, replace=False))
+        labels = ",".join(sorted({str(feature % 4) for feature in features[:2]}))
+        lines.append(labels + " " + " ".join(f"{feature}:{rng.random():.3f}" for feature in features))
+    data = tmp_path / "data.libsvm"
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    goes_all_the_way(cli, data, tmp_path / "run", TINY_SPARSE, ALL, 60)
+
+
+@pytest.mark.parametrize("shape", [(60, 5), (60, 3, 5)])
+def test_npz_with_the_dense_encoder(cli: Cli, tmp_path: Path, shape: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(1)
+    features = rng.normal(size=shape)
+    targets = (features.reshape(60, -1)[:, :3] > 0).astype(int)
+    np.savez(tmp_path / "data.npz", X=features, Y=targets)
+    settings = [*TINY, "model.encoder=dense", "model.encoder_options.hidden=8"]
+    goes_all_the_way(cli, tmp_path / "data.npz", tmp_path / "run", settings, ALL, 60)
+
+
+@pytest.mark.parametrize(
+    ("settings", "decoders"),
+    [
+        (["objective.sequence=mle"], ALL),
+        (["objective.sequence=null"], ["br"]),
+        (["objective.br_weight=0"], ["greedy", "beam"]),
+        (["model.br_batch_norm=true", "objective.normalise=step", "training.schedule=linear"], ALL),
+    ],
+    ids=["mle", "br only", "sequence only", "other keys"],
+)
+def test_objectives(cli: Cli, toy: Toy, tmp_path: Path, settings: list[str], decoders: list[str]) -> None:
+    goes_all_the_way(cli, toy.train, tmp_path / "run", [*TINY_SPARSE, *settings], decoders, 200)
+
+
+def test_the_bilstm_encoder(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    sizes = ["model.encoder_options.embedding=8", "model.encoder_options.hidden=8", "model.encoder_options.layers=1"]
+    settings = [*TINY, "model.encoder=bilstm", *sizes, "training.epochs=1"]
+    goes_all_the_way(cli, toy.train, tmp_path / "run", settings, ALL, 200)
+
+
+def test_a_decoder_the_model_lacks(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    settings = [*TINY_SPARSE, "training.epochs=1", "objective.sequence=null"]
+    cli("train", toy.train, "--out", tmp_path / "run", *sets(settings)).worked()
+    cli("predict", tmp_path / "run", toy.new, "--decode", "joint").refused("'joint'", "it has br")
+    cli("evaluate", tmp_path / "run", toy.test, "--decode", "greedy").refused("'greedy'", "it has br")
+    cli("predict", tmp_path / "run", toy.new, "--set", "decoding.decoder=beam").refused("decoding.decoder", "'beam'")
