@@ -30,7 +30,8 @@ SectionT = TypeVar("SectionT", bound=Section)
 class DataConfig(Section):
     format: str = Field(
         "auto",
-        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz; auto: by the file's name",
+        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, reuters-sgml, nltk-reuters, "
+        "lyrl2004; auto: by the file's name",
     )
     text_field: str = Field("text", description="name of the field or column that holds the text")
     labels_field: str = Field("labels", description="name of the field or column that holds the labels")
@@ -97,6 +98,9 @@ class TrainingConfig(Section):
     epochs: PositiveInt = Field(20, description="passes over the training part")
     max_updates: PositiveInt | None = Field(None, description="end after this many updates, whatever the epochs say")
     validate_every: PositiveInt | None = Field(None, description="updates between validations; null: once an epoch")
+    validate_all: bool = Field(
+        False, description="validate with every decoder, for learning curves; else with select_decoder and br"
+    )
     patience: PositiveInt | None = Field(
         10, description="end after this many validations without a better one; null: never"
     )

@@ -53,7 +53,11 @@ def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> V
 
 def evaluate(predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str]) -> dict[str, Any]:
     """Everything the report shows, as plain JSON. Every example must have labels."""
-    predictions = list(predictor.predict(examples, decoders))
+    return judge(predictor, list(predictor.predict(examples, decoders)), decoders)
+
+
+def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Sequence[str]) -> dict[str, Any]:
+    """The same of predictions already made with these decoders."""
     targets = [prediction.example.labels or () for prediction in predictions]
     names, unseen = evaluation_labels(predictor.labels.names, targets)
     truth = to_matrix(targets, names)

@@ -16,6 +16,7 @@ import typer
 from ..errors import OrderfreeError
 from ..files import refusal
 from . import commands
+from .data import data_app
 
 app = typer.Typer(
     name="orderfree",
@@ -45,6 +46,10 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
 
 for command in commands.ALL:
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
+for registered in data_app.registered_commands:
+    assert registered.callback is not None
+    registered.callback = ending_well(registered.callback)
+app.add_typer(data_app, name="data")
 
 
 def run(arguments: list[str] | None = None) -> Any:

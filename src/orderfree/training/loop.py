@@ -40,9 +40,10 @@ class Listener(Protocol):
 
 @dataclass
 class Stop:
-    """Set from a signal handler: the loop finishes its step, saves and ends."""
+    """Set from a signal handler or a timer; the loop always finishes its step first."""
 
-    requested: bool = False
+    requested: bool = False  # save and end, to be resumed
+    finish: bool = False  # validate once more and end for good, with the best found so far
 
 
 @dataclass
@@ -75,7 +76,9 @@ class Trainer:
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
         self.select_decoder = settings.select_decoder or decoders_of(self.config)[-1]
         self.validated_decoders = [
-            decoder for decoder in decoders_of(self.config) if decoder in (self.select_decoder, "br")
+            decoder
+            for decoder in decoders_of(self.config)
+            if settings.validate_all or decoder in (self.select_decoder, "br")
         ]
 
     def fit(self) -> bool:
@@ -108,7 +111,8 @@ class Trainer:
             self.progress.update += 1
             for listener in self.listeners:
                 listener.updated(self.progress, loss)
-            if self.progress.update % self.validate_every == 0 or self.progress.update == self.total_updates:
+            due = self.progress.update % self.validate_every == 0 or self.progress.update == self.total_updates
+            if due or self.stop.finish:
                 self.run_validation()
             if self.progress.batch == len(batches):
                 self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
@@ -179,8 +183,10 @@ class Trainer:
         else:
             progress.worse_validations += 1
         patience = self.config.training.patience
-        progress.finished = progress.update >= self.total_updates or (
-            patience is not None and progress.worse_validations >= patience
+        progress.finished = (
+            self.stop.finish
+            or progress.update >= self.total_updates
+            or (patience is not None and progress.worse_validations >= patience)
         )
         row = self.history_row(found)
         progress.loss_sums, progress.loss_count = {}, 0
@@ -192,6 +198,7 @@ class Trainer:
         means = {name: total / max(progress.loss_count, 1) for name, total in progress.loss_sums.items()}
         return {
             "update": progress.update,
+            "total_updates": self.total_updates,
             "epoch": progress.epoch + 1,
             **{name if name == "loss" else f"loss_{name}": value for name, value in means.items()},
             "threshold": found.threshold,

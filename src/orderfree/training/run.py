@@ -44,8 +44,11 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda _: None,
+    stop: Stop | None = None,
 ) -> TrainedModel:
-    """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly."""
+    """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly.
+
+    `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
     present = _present(out, resume, overwrite)
     config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
     data = fingerprints(config, train_file, valid_file)
@@ -67,7 +70,7 @@ def train(
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
-    trainer = Trainer(trained, prepared, out / TRAINING)
+    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop())
     trainer.listeners = _listeners(config, out, trainer.select_decoder)
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():

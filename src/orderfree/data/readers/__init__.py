@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
-from . import jsonl, lines, tables, vectors  # noqa: F401  importing them registers their formats
+from . import jsonl, lines, lyrl, reuters, tables, vectors  # noqa: F401  importing them registers their formats
 from .checks import ReadCounts, checked
 from .source import STDIN, Reader, Source, readers
 
@@ -27,22 +28,41 @@ _SUFFIXES = {
     ".svmlight": "libsvm",
     ".svm": "libsvm",
     ".npz": "npz",
+    ".sgm": "reuters-sgml",
+}
+_FOLDERS = {  # what only one corpus has in its folder
+    reuters.CATEGORIES: "nltk-reuters",
+    reuters.SGML_FILES: "reuters-sgml",
+    lyrl.TOKEN_FILES: "lyrl2004",
 }
 
 
 def detect_format(path: str) -> str:
-    """The format a file's name tells; standard input is taken for jsonl."""
+    """The format a file's name tells, or what lies in a folder; standard input is taken for jsonl."""
     if path == STDIN:
         return "jsonl"
+    if os.path.isdir(path):
+        return _folder_format(Path(path))
     file = Path(path.removesuffix(".gz"))
     if file.suffix in ("", ".txt") and file.name.startswith("text_"):
         return "sgm"
+    if file.match(lyrl.TOKEN_FILES):
+        return "lyrl2004"
     try:
         return _SUFFIXES[file.suffix.lower()]
     except KeyError:
         raise DataError(
             f"its name does not tell the format; choose one with --format: {', '.join(readers.names())}.", path
         ) from None
+
+
+def _folder_format(folder: Path) -> str:
+    """Folders are read where a corpus is given out as many files."""
+    whole = folder.parent if folder.name in reuters.PARTS.values() else folder  # NLTK's training and test folders
+    for pattern, name in _FOLDERS.items():
+        if any(whole.glob(pattern)):
+            return name
+    raise DataError("is a directory, expected a file; name one of the files in it.", folder)
 
 
 def _format_of(source: Source) -> str:

@@ -1,0 +1,135 @@
+"""`orderfree data`: the paper's corpora, listed, counted, and written as files that `orderfree train` reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import OrderfreeError
+
+if TYPE_CHECKING:
+    from ..data.corpora import Part
+
+data_app = typer.Typer(help="The paper's corpora: what they are, how large, and as files.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA, else ../shared/data.")
+]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of what is chosen at random.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+
+COLUMNS = ("documents", "labels", "words_per_sample", "labels_per_sample", "label_sets", "unseen_label_sets")
+
+
+@data_app.command("list")
+def list_corpora(as_json: AsJson = False) -> None:
+    """List the corpora, whether scores on them compare with the paper's, and where to get them."""
+    from ..data.corpora import corpora
+
+    infos = [corpora[name].info for name in corpora.names()]
+    if as_json:
+        print(json.dumps([dataclasses.asdict(info) for info in infos], ensure_ascii=False))
+        return
+    _print_table(
+        ("corpus", "what it is", "comparable"),
+        [(info.name, info.title, "yes" if info.comparable else "no") for info in infos],
+    )
+    for note in dict.fromkeys(info.source_note for info in infos):  # corpora of the same files share theirs
+        print(f"\n{note}")
+
+
+@data_app.command()
+def prepare(
+    name: Name,
+    out: Annotated[Path, typer.Option("--out", help="Folder to write to; must not exist.")],
+    data: DataFolder = None,
+    seed: Seed = 1,
+    limit_train: Annotated[
+        int | None, typer.Option("--limit-train", min=1, help="Keep this many training documents, chosen at random.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the parts of a corpus as train, valid and test.jsonl.gz (and more test parts, where there are any)."""
+    from ..config import DataConfig
+    from ..data.corpora import data_root, load_parts
+    from ..data.writers import write_examples
+    from ..files import writing_directory
+
+    if out.exists():
+        raise OrderfreeError(f"{out}: already exists; name a new folder.")
+    parts = load_parts(name, data_root(data), seed)
+    if limit_train is not None:
+        parts["train"] = limited(parts["train"], limit_train, seed)
+    sizes: dict[str, int] = {}
+    with writing_directory(out) as aside:
+        aside.chmod(0o755)  # as a folder made by hand
+        for part, read in parts.items():
+            examples = list(read())
+            write_examples(examples, aside / f"{part}.jsonl.gz", "jsonl", DataConfig())
+            sizes[part] = len(examples)
+    if as_json:
+        print(json.dumps({str(out / f"{part}.jsonl.gz"): size for part, size in sizes.items()}))
+        return
+    for part, size in sizes.items():
+        print(f"{out / part}.jsonl.gz: {size:,} examples")
+
+
+def limited(part: Part, number: int, seed: int) -> Part:
+    """A random `number` of the examples, in their order; all, where there are no more."""
+    from ..data.corpora.catalogue import kept
+
+    ids = sorted(example.id for example in part())
+    chosen = frozenset(random.Random(seed).sample(ids, min(number, len(ids))))
+    return kept(part, lambda example: example.id in chosen)
+
+
+@data_app.command()
+def describe(name: Name, data: DataFolder = None, seed: Seed = 1, as_json: AsJson = False) -> None:
+    """Count a corpus as the paper's table of datasets does, beside what the paper printed."""
+    from ..data.corpora import corpora, data_root, load_parts
+    from ..data.corpora.statistics import count_parts, notes
+
+    info = corpora[name].info
+    found = count_parts(load_parts(name, data_root(data), seed))
+    remarks = notes(info, found)
+    if as_json:
+        counted = {part: dataclasses.asdict(statistics) for part, statistics in found.items()}
+        content = {"name": name, "title": info.title, "comparable": info.comparable, "seed": seed, "parts": counted}
+        print(json.dumps({**content, "printed": info.printed, "notes": remarks}, ensure_ascii=False))
+        return
+    print(info.title)
+    rows = [
+        (part, *(_shown(getattr(statistics, column)) for column in COLUMNS), _shown(statistics.unseen_documents))
+        for part, statistics in found.items()
+    ]
+    _print_table(("part", *(column.replace("_", " ") for column in COLUMNS), "documents with these"), rows)
+    if info.printed:
+        ours: dict[str, Any] = {part: found[part].documents for part in ("train", "valid", "test")}
+        ours |= dataclasses.asdict(found["all"])
+        print("\nThe paper's table of datasets")
+        _print_table(
+            ("", *(key.replace("_", " ") for key in info.printed)),
+            [("paper", *map(_shown, info.printed.values())), ("here", *(_shown(ours[key]) for key in info.printed))],
+        )
+    print("\n" + "\n".join(remarks))
+
+
+def _shown(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
+
+
+def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)

@@ -1,0 +1,133 @@
+"""The result file: one trained and tested cell of a table, `results/<corpus>/<method>/seed<k>.json`.
+
+It holds what a reader needs to believe the numbers (config, versions, commit, command) and all that tables and figures
+are made from; nothing is trained again to draw a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic_core import from_json
+
+from ..files import write_json
+
+FORMAT: Literal[1] = 1
+USUAL = "paper-small"  # the variant most cells are run at
+
+Scores = dict[str, FiniteFloat]  # metric -> value
+ByDecoder = dict[str, Scores]
+Count = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[\w+][\w+.-]*$")]  # becomes a directory
+
+
+class Record(BaseModel):
+    """A key of a later version of the same format is kept, not refused."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Seconds(Record):
+    train: FiniteFloat
+    test: FiniteFloat
+
+
+class Combinations(Record):
+    distinct: Count
+    unseen: Count
+
+
+class FrequencyBin(Record):
+    times: str  # how often training showed the label set: "0", "2-5", …
+    examples: Count
+    example_f1: FiniteFloat | None  # None: no such example
+
+
+class CurvePoint(Record):
+    update: Count
+    validation: ByDecoder
+
+
+class ShownExample(Record):
+    id: str
+    target: list[str]
+    predicted: dict[str, list[str]]  # decoder -> labels in the order they were generated
+
+
+class Result(Record):
+    format: Literal[1] = FORMAT
+    corpus: Name
+    method: Name
+    variant: str  # "paper", "paper-small", …: runs of different variants are never averaged
+    seed: Count
+    config: dict[str, Any]
+    versions: dict[str, str]
+    commit: str
+    command: str
+    seconds: Seconds
+    updates: Count
+    flattened: bool  # the validation score had stopped rising
+    cut_short: bool  # training ended before its config said so
+    parameters: Count
+    truncated: Count  # test documents
+    test: ByDecoder
+    parts: dict[str, ByDecoder] = {}  # test_multi, test_seen, test_unseen
+    combinations: dict[str, Combinations] = {}  # "reference" and every decoder
+    position_accuracy: dict[str, list[FiniteFloat]] = {}
+    by_frequency: dict[str, list[FrequencyBin]] = {}
+    curve: list[CurvePoint] = []
+    examples: list[ShownExample] = []
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        return self.corpus, self.method, self.variant, self.seed
+
+    def part(self, name: str) -> ByDecoder:
+        return self.test if name == "test" else self.parts.get(name, {})
+
+
+def result_path(folder: Path, corpus: str, method: str, seed: int, variant: str = USUAL) -> Path:
+    """Other variants than the usual one have a folder of their own, so that none overwrites another."""
+    home = Path(folder) / corpus / method
+    return (home if variant == USUAL else home / variant) / f"seed{seed}.json"
+
+
+def write_result(folder: Path, result: Result) -> Path:
+    path = result_path(folder, result.corpus, result.method, result.seed, result.variant)
+    write_json(path, result.model_dump(mode="json"))
+    return path
+
+
+def load_results(folder: Path, say: Callable[[str], None] = lambda _: None) -> list[Result]:
+    """Every result below `folder`, in the order of corpus, method, variant and seed.
+
+    A file that is broken, of another format or a second copy of a run is skipped, and `say` is told why: one bad file
+    must not hide the good ones, and a run counted twice would make the spread look smaller than it is."""
+    found: dict[tuple[str, str, str, int], Result] = {}
+    for path in sorted(Path(folder).rglob("seed*.json")):
+        try:
+            result = _read(path)
+        except (OSError, ValueError) as error:
+            say(f"{path}: skipped, {error}")
+            continue
+        if result.identity in found:
+            say(f"{path}: skipped, another file holds the same corpus, method, variant and seed.")
+            continue
+        found[result.identity] = result
+    return [found[identity] for identity in sorted(found)]
+
+
+def _read(path: Path) -> Result:
+    content = from_json(path.read_bytes(), allow_inf_nan=False)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        version = content.get("format") if isinstance(content, dict) else None
+        raise ValueError(f"expected a result of format {FORMAT}, found format {version!r}.")
+    try:
+        return Result.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        others = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+        raise ValueError(f"{place}: {first['msg'][0].lower()}{first['msg'][1:]}{others}.") from None

@@ -1,0 +1,216 @@
+"""The paper's tables with our measurements beside the printed numbers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from decimal import Decimal
+from typing import TypeVar
+
+from ..errors import OrderfreeError
+from .analyses import average_ranks
+from .paper import COMBINATIONS, DECODERS, METHODS, METRICS, PERFORMANCE, RANKED, REFERENCE, Row, Scores, counterpart
+from .rendering import CUT_SHORT, Cell, Column, Table, TableRow, mark_best
+from .results import Result
+
+ValueT = TypeVar("ValueT")
+
+# What a result holds of one table: decoder -> column -> value.
+Measured = Callable[[Result], Mapping[str, Mapping[str, float]]]
+
+METRIC_COLUMNS = tuple(Column(key, name, 4 if key == "hamming_accuracy" else 3) for key, name in METRICS.items())
+SEEN_COLUMNS = tuple(
+    Column(f"{part}/{metric}", f"{part} {METRICS[metric]}")
+    for part in ("seen", "unseen")
+    for metric in ("micro_f1", "example_f1")
+)
+COMBINATION_COLUMNS = (Column("distinct", "S_test", 0, None), Column("unseen", "S_test-train", 0, None))
+RANK_COLUMNS = tuple(Column(k, "All five" if k == "average" else name, 2, "low") for k, name in METRICS.items())
+PARTS = {
+    "test": "",
+    "test_multi": ", examples with more than one label",
+    "test_seen": ", label sets that occur in training",
+    "test_unseen": ", label sets that do not occur in training",
+}
+
+
+def corpus_table(results: Sequence[Result], corpus: str, part: str = "test", extra: bool = False) -> Table:
+    """The performance table of one corpus; `part` is the whole test part or one of `Result.parts`.
+
+    Decoders the paper does not have are shown only if a method has no other, or if `extra` asks for them."""
+    printed = PERFORMANCE.get((counterpart(corpus)[0], part), {})
+    title = corpus + PARTS.get(part, f", {part}")
+    return _table(title, results, corpus, METRIC_COLUMNS, printed, lambda result: result.part(part), extra)
+
+
+def seen_unseen_table(results: Sequence[Result], corpus: str = "aapd-r-resplit", extra: bool = False) -> Table:
+    """Micro- and example-F1 on label sets that training showed and on those it did not.
+
+    Printed numbers are those of the paper's detailed table; its short one has exchanged columns (see `paper`)."""
+    theirs = counterpart(corpus)[0]
+    parts = {part: PERFORMANCE.get((theirs, f"test_{part}"), {}) for part in ("seen", "unseen")}
+    printed = {row: _joined({part: rows[row] for part, rows in parts.items()}) for row in parts["seen"]}
+
+    def measured(result: Result) -> dict[str, dict[str, float]]:
+        found = {part: result.part(f"test_{part}") for part in parts}
+        decoders = dict.fromkeys(decoder for by_decoder in found.values() for decoder in by_decoder)
+        return {d: _joined({part: found[part].get(d, {}) for part in parts}) for d in decoders}
+
+    title = f"{corpus}, label sets seen and not seen in training"
+    return _table(title, results, corpus, SEEN_COLUMNS, printed, measured, extra)
+
+
+def _joined(parts: Mapping[str, Mapping[str, ValueT]]) -> dict[str, ValueT]:
+    return {f"{part}/{key}": value for part, values in parts.items() for key, value in values.items()}
+
+
+def combinations_table(results: Sequence[Result], corpus: str, extra: bool = False) -> Table:
+    """How many different label sets each method produces, and how many of them training never showed."""
+    printed = dict(COMBINATIONS.get(counterpart(corpus)[0], {}))
+    printed_reference = printed.pop(REFERENCE, {})
+
+    def measured(result: Result) -> dict[str, dict[str, float]]:
+        return {d: counts.model_dump() for d, counts in result.combinations.items() if d != "reference"}
+
+    table = _table(f"{corpus}, label combinations", results, corpus, COMBINATION_COLUMNS, printed, measured, extra)
+    # Every method of one seed has the same reference: one result per seed says it all.
+    per_seed = {
+        r.seed: r.combinations["reference"] for r in results if r.corpus == corpus and "reference" in r.combinations
+    }
+    cells = {
+        column.key: Cell.of(
+            [getattr(counts, column.key) for counts in per_seed.values()], printed_reference.get(column.key)
+        )
+        for column in COMBINATION_COLUMNS
+    }
+    table.rows.insert(0, TableRow("Reference", *REFERENCE, None, len(per_seed), False, cells))
+    return table
+
+
+def rank_table(
+    results: Sequence[Result], corpora: Sequence[str], variant: str | None = None, rows: Sequence[Row] = RANKED
+) -> Table:
+    """Average rank of the methods in each metric over the corpora, 1 the best (the paper's figure of average ranks).
+
+    The figure prints no numbers; beside ours stand the ranks that follow from the printed tables, taken among the very
+    methods that ours are taken among, or among all of `rows` while we have none."""
+    metrics = [metric for metric in METRICS if metric != "average"]
+    runs = {corpus: [r for r in results if r.corpus == corpus and variant in (None, r.variant)] for corpus in corpora}
+    ours = average_ranks([_means(runs[corpus], rows) for corpus in corpora], metrics)
+    shown = [row for row in rows if row in ours] or list(rows)
+    tables = [PERFORMANCE.get((counterpart(corpus)[0], "test"), {}) for corpus in corpora]
+    theirs = average_ranks([{row: table[row] for row in shown if row in table} for table in tables], metrics)
+    theirs = theirs if len(theirs) == len(shown) else {}  # ranks among fewer methods are other numbers
+    made = []
+    for row in shown:
+        ranks, printed = ours.get(row, {}), theirs.get(row, {})
+        cells = {
+            metric: Cell.of([ranks[metric]] if ranks else [], Decimal(f"{printed[metric]:.2f}") if printed else None)
+            for metric in METRICS
+        }
+        used = [[r for r in runs[corpus] if r.method == row[0]] for corpus in corpora]
+        cut_short = any(r.cut_short for group in used for r in group)
+        seeds = min((len(group) for group in used), default=0) if ranks else 0
+        made.append(TableRow(_name(row, shown), *row, variant, seeds, cut_short, cells))
+    notes = [
+        f"Ranks among {len(shown)} methods, averaged over {', '.join(corpora)}; 1 is best. "
+        "paper: ranks that follow from its printed tables.",
+        *(_caveat(corpus) for corpus in corpora if theirs and counterpart(corpus)[1]),
+        *([CUT_SHORT] if any(row.cut_short for row in made) else []),
+    ]
+    return Table("Average ranks", RANK_COLUMNS, mark_best(made, RANK_COLUMNS), notes)
+
+
+def _means(runs: Sequence[Result], rows: Sequence[Row]) -> dict[Row, dict[str, float | None]]:
+    found = {}
+    for method, decoder in rows:
+        of_method = [result for result in runs if result.method == method]
+        variants = {result.variant for result in of_method}
+        if len(variants) > 1:
+            raise OrderfreeError(
+                f"{method} on {runs[0].corpus} was run as {', '.join(sorted(variants))}: choose one variant to rank."
+            )
+        scores = [result.test[decoder] for result in of_method if decoder in result.test]
+        found[method, decoder] = {metric: Cell.of(_values(scores, metric)).mean for metric in METRICS}
+    return found
+
+
+def _table(
+    title: str,
+    results: Sequence[Result],
+    corpus: str,
+    columns: tuple[Column, ...],
+    printed: Mapping[Row, Scores],
+    measured: Measured,
+    extra: bool,
+) -> Table:
+    runs: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))  # method -> variant -> results
+    for result in results:
+        if result.corpus == corpus and measured(result):
+            runs[result.method][result.variant].append(result)
+    keys = [*printed, *_own_rows(runs, printed, measured, extra)]
+    rows = []
+    for key in keys:
+        method, decoder = key
+        groups: dict[str | None, list[Result]] = {
+            variant: having
+            for variant, group in runs.get(method, {}).items()
+            if (having := [result for result in group if decoder in measured(result)])
+        }
+        for variant, group in (groups or {None: []}).items():
+            scores = [measured(result)[decoder] for result in group]
+            theirs = printed.get(key, {})
+            cells = {c.key: Cell.of(_values(scores, c.key), theirs.get(c.key)) for c in columns}
+            name = _name(key, keys) + (f" [{variant}]" if len(groups) > 1 else "")
+            cut_short = any(result.cut_short for result in group)
+            rows.append(TableRow(name, method, decoder, variant, len(group), cut_short, cells))
+    return Table(title, columns, mark_best(rows, columns), _notes(corpus, rows, columns, bool(printed)))
+
+
+def _own_rows(
+    runs: Mapping[str, Mapping[str, Sequence[Result]]], printed: Collection[Row], measured: Measured, extra: bool
+) -> list[Row]:
+    """Rows of ours that the paper's table does not have."""
+    found = []
+    for method in sorted(runs, key=lambda name: (_place(name, METHODS), name)):
+        groups = runs[method].values()
+        decoders = {decoder for group in groups for result in group for decoder in measured(result)}
+        for decoder in sorted(decoders, key=lambda name: (_place(name, DECODERS), name)):
+            if (method, decoder) not in printed and (extra or decoder in DECODERS or len(decoders) == 1):
+                found.append((method, decoder))
+    return found
+
+
+def _place(name: str, known: Collection[str]) -> int:
+    return list(known).index(name) if name in known else len(known)
+
+
+def _name(row: Row, rows: Collection[Row]) -> str:
+    """The method, and the decoder where the method has several rows."""
+    method, decoder = row
+    alone = sum(other == method for other, _ in rows) == 1
+    name = METHODS.get(method, method)
+    return name if alone else f"{name}, {DECODERS.get(decoder, decoder)}"
+
+
+def _values(scores: Sequence[Mapping[str, float]], key: str) -> list[float]:
+    return [values[key] for values in scores if key in values]
+
+
+def _notes(corpus: str, rows: Sequence[TableRow], columns: Sequence[Column], has_printed: bool) -> list[str]:
+    variants = sorted({row.variant for row in rows if row.variant})
+    notes = []
+    if variants:
+        several = any(row.seeds > 1 for row in rows)
+        what = "mean ± sample standard deviation over seeds" if several else "a single seed"
+        best = "; the best of our rows in each column is marked" if any(column.better for column in columns) else ""
+        notes.append(f"Ours: {what}; variant {', '.join(variants)}{best}.")
+    if has_printed and counterpart(corpus)[1]:
+        notes.append(_caveat(corpus))
+    if any(row.cut_short for row in rows):
+        notes.append(CUT_SHORT)
+    return notes
+
+
+def _caveat(corpus: str) -> str:
+    return f"{corpus} is not comparable with the printed figures: {counterpart(corpus)[1]}."

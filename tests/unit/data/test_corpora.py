@@ -1,0 +1,250 @@
+"""The corpora of the paper: from small files of every form, and what the re-split and the command line promise."""
+
+import gzip
+import json
+from collections import Counter
+
+import pytest
+from typer.testing import CliRunner
+
+from orderfree.cli.data import data_app
+from orderfree.config import DataConfig
+from orderfree.data.corpora import corpora, data_root, load_parts
+from orderfree.data.corpora.aapd import resplit
+from orderfree.data.corpora.statistics import Statistics, count_parts
+from orderfree.data.readers import read_examples
+from orderfree.errors import ConfigError, DataError, OrderfreeError
+from orderfree.types import Example
+
+NAMES = ["aapd-r", "aapd-r-official", "aapd-r-resplit", "rcv1-subset", "reuters", "reuters-multi"]
+# Twenty training and three test documents; "odd" is in no test document and so does not count.
+TRAIN = {f"training/{n}": ("earn", "acq") if n % 5 == 0 else ("earn",) for n in range(1, 21)}
+TEST = {"test/101": ("earn",), "test/102": ("earn", "acq"), "test/103": ("acq",)}
+
+
+def run(*arguments):
+    return CliRunner().invoke(data_app, [str(argument) for argument in arguments])
+
+
+def write_jsonl(path, documents):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [json.dumps({"id": i, "text": f"text of {i}", "labels": list(labels)}) for i, labels in documents.items()]
+    path.write_bytes(gzip.compress("\n".join(lines).encode()))
+
+
+def as_jsonl(root):
+    write_jsonl(root / "reuters21578" / "train.jsonl.gz", TRAIN)
+    write_jsonl(root / "reuters21578" / "test.jsonl.gz", TEST)
+
+
+def as_sgml(root):
+    folder = root / "reuters21578"
+    folder.mkdir()
+    extra = {"training/1199": ("earn",), "training/900": ("odd",), "training/901": ()}
+    documents = [*(TRAIN | extra).items(), *TEST.items()]
+    for number in range(22):
+        content = '<!DOCTYPE lewis SYSTEM "lewis.dtd">\n'
+        for name, labels in documents[number::22]:
+            part, newid = name.split("/")
+            topics = "".join(f"<D>{label}</D>" for label in (*labels, *(["odd"] if name == "training/1" else [])))
+            split = {"training": "TRAIN", "test": "TEST"}[part]
+            content += (
+                f'<REUTERS TOPICS="YES" LEWISSPLIT="{split}" NEWID="{newid}">\n<TOPICS>{topics}</TOPICS>\n'
+                f"<TEXT>&#2;\n<BODY>text of {name}\n&#3;</BODY></TEXT>\n</REUTERS>\n"
+            )
+        (folder / f"reut2-{number:03}.sgm").write_text(content, encoding="latin-1")
+
+
+def as_nltk(root):
+    folder = root / "reuters"  # where NLTK itself puts it
+    for name in (*TEST, *TRAIN):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"text of {name}\n")
+    lines = [f"{name} {' '.join(labels)}\n" for name, labels in sorted((TEST | TRAIN).items())]
+    (folder / "cats.txt").write_text("".join(lines))
+
+
+def contents(parts):
+    return {name: sorted((e.id, e.text, e.labels) for e in part()) for name, part in parts.items()}
+
+
+def test_the_corpora_are_registered():
+    assert corpora.names() == NAMES
+    with pytest.raises(ConfigError, match=r"unknown corpus 'reuter'; known: .*Did you mean 'reuters'"):
+        corpora["reuter"]
+
+
+@pytest.mark.parametrize("form", [as_jsonl, as_sgml, as_nltk])
+def test_every_form_of_reuters_gives_the_same_parts(tmp_path, form):
+    form(tmp_path)
+    parts = load_parts("reuters", tmp_path, seed=1)
+    found = contents(parts)
+    assert contents(parts) == found  # a part can be read again
+    assert {name: len(part) for name, part in found.items()} == {"train": 18, "valid": 2, "test": 3, "test_multi": 1}
+    assert {i: labels for i, _, labels in found["train"] + found["valid"]} == TRAIN
+    assert {i: labels for i, _, labels in found["test"]} == TEST
+    assert all(text == f"text of {i}" for part in found.values() for i, text, _ in part)
+
+    twin = tmp_path / "twin"
+    twin.mkdir()
+    as_jsonl(twin)
+    assert contents(load_parts("reuters", twin, seed=1)) == found
+    assert any(contents(load_parts("reuters", twin, seed=n))["valid"] != found["valid"] for n in range(2, 9))
+    multi = contents(load_parts("reuters-multi", tmp_path, seed=1))
+    assert multi == {"train": found["train"], "valid": found["valid"], "test": found["test_multi"]}
+
+
+def test_what_is_missing_or_damaged_is_named_with_what_to_get(tmp_path):
+    with pytest.raises(DataError, match=r"reuters21578: Reuters-21578 is not here\. .*nltk\.downloader reuters"):
+        load_parts("reuters", tmp_path, seed=1)
+    as_sgml(tmp_path)
+    (tmp_path / "reuters21578" / "reut2-007.sgm").unlink()
+    with pytest.raises(DataError, match="holds 21 of its 22 SGML files"):
+        load_parts("reuters", tmp_path, seed=1)
+    write_jsonl(tmp_path / "reuters21578" / "train.jsonl.gz", TRAIN)
+    with pytest.raises(DataError, match=r"test\.jsonl\.gz: there is no such file\. .*reuters21578\.tar\.gz"):
+        load_parts("reuters", tmp_path, seed=1)
+    for name, file in (("rcv1-subset", "subsets_train"), ("aapd-r", "train_reconstructed")):
+        with pytest.raises(DataError, match=rf"{file}\.jsonl\.gz: there is no such file\. .* belongs in the folder"):
+            load_parts(name, tmp_path, seed=1)
+
+    path = tmp_path / "aapd" / "train_reconstructed.jsonl.gz"
+    write_jsonl(path, {"1": ("a",)})
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(DataError, match=r"train_reconstructed\.jsonl\.gz: the gzip file is damaged .*lancopku"):
+        list(load_parts("aapd-r", tmp_path, seed=1)["train"]())
+
+
+def test_the_data_folder(tmp_path, monkeypatch):
+    inside = tmp_path / "project"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    monkeypatch.delenv("ORDERFREE_DATA", raising=False)
+    with pytest.raises(DataError, match="name their folder with --data or the variable ORDERFREE_DATA"):
+        data_root(None)
+    (tmp_path / "shared" / "data").mkdir(parents=True)
+    assert data_root(None).samefile(tmp_path / "shared" / "data")
+    monkeypatch.setenv("ORDERFREE_DATA", str(tmp_path))
+    assert data_root(None) == tmp_path
+    assert data_root(inside) == inside
+    with pytest.raises(DataError, match="there is no such folder, but --data names it"):
+        data_root(tmp_path / "nothing")
+    monkeypatch.setenv("ORDERFREE_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(DataError, match="there is no such folder, but ORDERFREE_DATA names it"):
+        data_root(None)
+
+
+def many_sets(documents=1117):
+    """Sets of 1, 2, 3 … documents over and over; 1117 x 2,000 / 55,840 makes parts of 40."""
+    made = []
+    for number in range(documents):
+        group = number * 7 % documents
+        labels = ("big",) if group % 2 else (f"l{group % 13}", f"m{group % 31}", f"n{group % 3}")
+        made.append(Example(f"{number:05}", text="", labels=labels))
+    return made
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_resplit_holds_what_it_promises(seed):
+    documents = many_sets()
+    part_of = resplit(documents, seed)
+    sizes = Counter(part_of.values())
+    assert sizes == dict.fromkeys(("valid_seen", "valid_unseen", "test_seen", "test_unseen"), 40)
+    sets = {name: set() for name in (*sizes, "train")}
+    for example in documents:
+        sets[part_of.get(example.id, "train")].add(frozenset(example.labels))
+    for part in ("valid", "test"):
+        assert sets[f"{part}_seen"] <= sets["train"]
+        assert not sets[f"{part}_unseen"] & sets["train"]
+    assert not sets["test_unseen"] & sets["valid_unseen"]
+    assert resplit(reversed(documents), seed) == part_of
+    assert resplit(documents, seed + 10) != part_of
+
+
+def test_a_corpus_without_rare_sets_has_small_parts_of_equal_size():
+    rare = [Example(f"r{n}", text="", labels=(f"r{n}",)) for n in range(5)]
+    common = [Example(f"c{n}", text="", labels=("a", "b")) for n in range(1000)]
+    sizes = Counter(resplit(rare + common, seed=1).values())
+    assert sizes == {"test_unseen": 3, "valid_unseen": 2, "test_seen": 3, "valid_seen": 2}
+
+
+def test_statistics_by_hand():
+    def part(*documents):
+        return lambda: iter([Example("", text=text, labels=labels) for text, labels in documents])
+
+    found = count_parts(
+        {
+            "train": part(("a b c", ("x", "y")), ("d", ("z",))),
+            "valid": part(("", ("y", "x"))),
+            "test": part(("a  b", ("x",)), ("a\nb", ("x",)), ("c", ("z",))),
+            "test_more": part(("a", ("w",))),
+        }
+    )
+    assert found["train"] == Statistics(2, 3, 2.0, 1.5, 2, None, None)
+    assert found["valid"] == Statistics(1, 2, 0.0, 2.0, 1, 0, 0)
+    assert found["test"] == Statistics(3, 2, 5 / 3, 1.0, 2, 1, 2)
+    assert found["test_more"] == Statistics(1, 1, 1.0, 1.0, 1, 1, 1)
+    assert found["all"] == Statistics(6, 3, 1.5, 8 / 6, 3, None, None)
+
+
+def test_list():
+    done = run("list", "--json")
+    assert [info["name"] for info in json.loads(done.stdout)] == NAMES
+    shown = run("list").stdout
+    assert all(name in shown for name in NAMES)
+    assert shown.count("The reconstructed corpus belongs in") == 1
+
+
+def test_prepare_writes_files_that_read_back(tmp_path):
+    as_sgml(tmp_path)
+    out = tmp_path / "new" / "reuters"
+    done = run("prepare", "reuters", "--out", out, "--data", tmp_path, "--seed", 3)
+    assert done.exit_code == 0, done.output
+    assert "train.jsonl.gz: 18 examples" in done.stdout
+    written = {
+        part: lambda part=part: read_examples(out / f"{part}.jsonl.gz", DataConfig(), labelled=True)
+        for part in ("train", "valid", "test", "test_multi")
+    }
+    assert contents(written) == contents(load_parts("reuters", tmp_path, seed=3))
+    assert len(list(out.iterdir())) == 4
+
+    again = run("prepare", "reuters", "--out", out, "--data", tmp_path)
+    assert isinstance(again.exception, OrderfreeError)
+    assert "already exists" in str(again.exception)
+
+
+def test_prepare_limits_the_training_part(tmp_path):
+    as_jsonl(tmp_path)
+
+    def prepared(name, seed, limit):
+        arguments = ("--out", tmp_path / name, "--data", tmp_path, "--seed", seed, "--limit-train", limit, "--json")
+        sizes = json.loads(run("prepare", "reuters", *arguments).stdout)
+        return list(sizes.values()), [(tmp_path / name / f"{p}.jsonl.gz").read_bytes() for p in ("train", "valid")]
+
+    sizes, files = prepared("a", seed=1, limit=5)
+    assert sizes == [5, 2, 3, 1]
+    assert prepared("b", seed=1, limit=5) == (sizes, files)
+    assert prepared("c", seed=2, limit=5)[1][0] != files[0]
+    assert prepared("d", seed=1, limit=500)[0] == [18, 2, 3, 1]
+    kept = {json.loads(line)["id"] for line in gzip.decompress(files[0]).splitlines()}
+    assert kept < {e.id for e in load_parts("reuters", tmp_path, seed=1)["train"]()}
+
+
+def test_nothing_is_left_of_a_corpus_that_cannot_be_written_whole(tmp_path):
+    for part, documents in (("train", {"1": ("a",)}), ("val", {"2": ("a",)}), ("test", {"3": ("",)})):
+        write_jsonl(tmp_path / "rcv1" / f"subsets_{part}.jsonl.gz", documents)
+    done = run("prepare", "rcv1-subset", "--out", tmp_path / "out", "--data", tmp_path)
+    assert "the label '' is empty" in str(done.exception)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rcv1"]
+
+
+def test_describe(tmp_path):
+    as_jsonl(tmp_path)
+    content = json.loads(run("describe", "reuters", "--data", tmp_path, "--json").stdout)
+    assert content["parts"]["test"]["documents"] == 3
+    assert content["parts"]["test"]["unseen_label_sets"] == 1
+    assert content["printed"]["words_per_sample"] == 53.94
+    assert any("count something else than our 3.00" in note for note in content["notes"])
+    shown = run("describe", "reuters", "--data", tmp_path).stdout
+    assert "paper  6,993  776    3,019  90" in shown
+    assert "here   18     2      3      2 " in shown
