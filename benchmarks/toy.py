@@ -2,7 +2,7 @@
 
     python benchmarks/toy.py [--seeds 1 2 3] [--methods br mle ocd ocd-mtl]
 
-One JSON file per cell in results/toy/<method>/; finished cells are skipped, so that a run can be taken up again.
+One JSON file per cell in benchmarks/results/toy/<method>/; finished cells are skipped, so that a run can be taken up again.
 A cell trains on the corpus of its seed with configs/toy/<method>.yaml and that seed, and is scored on its test part.
 """
 
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--results", type=Path, default=ROOT / "results" / "toy")
+    parser.add_argument("--results", type=Path, default=ROOT / "benchmarks" / "results" / "toy")
     arguments = parser.parse_args()
     cells: dict[str, list[dict[str, Any]]] = {}
     for seed in arguments.seeds:

@@ -156,4 +156,5 @@ def build_objective(config: Config, labels: LabelVocabulary) -> SequenceObjectiv
 def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
     fewest = min(config.decoding.min_labels, len(labels))
     most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
-    return Limits(config.decoding.beam_width, fewest, max(most, fewest), config.decoding.renormalise)
+    decoding = config.decoding
+    return Limits(decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.merge_sets)

@@ -131,6 +131,9 @@ class DecodingConfig(Section):
         True,
         description="search over softmax(o_t + M_t) (Eq. 4); false: over p_rnn = softmax(o_t) (Eq. 3, 14)",
     )
+    merge_sets: bool = Field(
+        False, description="add up hypotheses that hold the same labels in another order, while searching"
+    )
     batch_size: PositiveInt = Field(128, description="inputs decoded together")
 
 

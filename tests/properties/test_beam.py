@@ -244,3 +244,45 @@ def test_exhaustive_probabilities(renormalise: bool) -> None:
     ranked = exhaustive_search(step, state, 3, Limits(renormalise=renormalise))
     total = sum(math.exp(score) for _, score in ranked)
     assert total == pytest.approx(1.0, abs=1e-5) if renormalise else total < 0.999
+
+
+def set_model(inputs: int, num_labels: int, seed: int) -> tuple[Step, DecoderState]:
+    """A step whose logits depend on which labels were taken, not on their order."""
+    generator = torch.Generator().manual_seed(seed)
+    mix = torch.randn(num_labels, 8, generator=generator)
+    out = torch.randn(8, num_labels + 1, generator=generator)
+    own = torch.randn(inputs, 8, generator=generator)
+
+    def step(previous: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
+        taken = state.hidden[0].clone()  # (R, L)
+        rows = (previous < num_labels).nonzero()[:, 0]
+        taken[rows, previous[rows]] = 1.0
+        logits = torch.tanh(taken @ mix + state.cell[0]) @ out * 2
+        return logits, DecoderState(taken[None], state.cell, state.memory, state.mask)
+
+    hidden = torch.zeros(1, inputs, num_labels)
+    memory, mask = torch.zeros(inputs, 1, 1), torch.ones(inputs, 1, dtype=torch.bool)
+    return step, DecoderState(hidden, own[None], memory, mask)
+
+
+@quick
+@given(labels_and_seed, all_limits(width=FULL), st.booleans())
+def test_merged_hypotheses_have_the_probability_of_their_set(problem, limits: Limits, with_bonus: bool) -> None:
+    num_labels, seed = problem
+    limits = Limits(limits.width, limits.min_labels, limits.max_labels, limits.renormalise, merge_sets=True)
+    step, state = set_model(2, num_labels, seed)
+    generator = torch.Generator().manual_seed(seed)
+    bonus = torch.randn(2, num_labels, generator=generator) if with_bonus else None
+    found = beam_search(step, state, num_labels, limits, bonus)
+    for place in range(2):
+        expected: dict[frozenset[int], float] = {}
+        own = bonus[place] if bonus is not None else None
+        for sequence, score in exhaustive_search(step, one(state, place), num_labels, limits, own):
+            expected[frozenset(sequence)] = expected.get(frozenset(sequence), 0.0) + math.exp(score)
+        rows = listed(found, place, num_labels)
+        assert {frozenset(labels) for labels, _, _ in rows} == set(expected)
+        assert len(rows) == len(expected)
+        for labels, score, log_prob in rows:
+            assert math.exp(score) == pytest.approx(expected[frozenset(labels)], rel=1e-3)
+            odds = sum(float(own[label]) for label in labels) if own is not None else 0.0
+            assert score - odds == pytest.approx(log_prob, abs=1e-3)

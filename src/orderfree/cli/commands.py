@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,10 @@ Decode = Annotated[str | None, typer.Option("--decode", metavar="DECODER", help=
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
 FIXED = {"data.max_words", "data.vocabulary_size", "data.min_count", "data.lowercase"}  # learned with the vocabulary
+
+
+def comma_separated(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def say(line: str) -> None:
@@ -231,7 +234,9 @@ def explain_ocd(
     """Show OCD's targets, Q*, optimal policy and reward at every step of a sampled sequence."""
     from .explain import explain, print_explanation
 
-    explanation = explain(_names(labels), _names(targets), _names(predictions), temperature, reward)
+    explanation = explain(
+        comma_separated(labels), comma_separated(targets), comma_separated(predictions), temperature, reward
+    )
     if as_json:
         print(json.dumps(explanation))
         return
@@ -260,78 +265,7 @@ def demo(
     run_demo(out, overwrite)
 
 
-def reproduce(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
-    rows: Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")] = "all",
-    seeds: Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")] = "1",
-    variant: Annotated[str, typer.Option("--variant", help="paper (full size) or paper-small.")] = "paper-small",
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time."),
-    ] = None,
-    cell_budget: Annotated[
-        str | None,
-        typer.Option("--cell-budget", help="Training time of one cell; it is then ended, marked as cut short."),
-    ] = None,
-    limit_train: Annotated[
-        int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
-    ] = None,
-    configs: Annotated[Path, typer.Option("--configs", help="Folder of configs/<corpus>/….yaml.")] = Path("configs"),
-    results: Annotated[Path, typer.Option("--results", help="Folder to write result files to.")] = Path("results"),
-    work: Annotated[Path, typer.Option("--work", help="Folder for corpora and unfinished runs.")] = Path(
-        "runs/reproduce"
-    ),
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")] = None,
-) -> None:
-    """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
-    from ..experiments.grid import Plan, known_rows, run_grid
-
-    plan = Plan(
-        corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
-        _seconds(budget, "--budget"), _seconds(cell_budget, "--cell-budget"),
-    )  # fmt: skip
-    plan = replace(plan, methods=known_rows(plan) if rows == "all" else _names(rows))
-    failed = run_grid(plan, say)
-    if failed:
-        raise OrderfreeError(f"{len(failed)} cell(s) failed: {', '.join(failed)}; the lines above say why.")
-
-
-def table(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
-    results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
-    part: Annotated[str, typer.Option("--part", help="test, or a part such as test_multi.")] = "test",
-    kind: Annotated[str, typer.Option("--kind", help="scores, combinations, seen or ranks.")] = "scores",
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Print a table of the paper, ours beside printed, computed from result files."""
-    from .tables import make_table, print_table
-
-    print_table(make_table(results, corpus, part, kind, say), markdown, as_json)
-
-
-ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, reproduce, table, toy, demo)
-
-
-def _whole_numbers(text: str) -> list[int]:
-    if not all(name.isdigit() for name in _names(text)) or not _names(text):
-        raise OrderfreeError(f"--seeds {text!r}: expected whole numbers separated by commas.")
-    return [int(name) for name in _names(text)]
-
-
-def _seconds(text: str | None, option: str) -> float | None:
-    """`90s`, `45m` and `2h` in seconds."""
-    if text is None:
-        return None
-    units = {"s": 1, "m": 60, "h": 3600}
-    try:
-        return float(text[:-1]) * units[text[-1]]
-    except (ValueError, KeyError, IndexError):
-        raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
 
 
 def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from ..types import DecoderState, Hypotheses, Step
 
+MERGE_FROM = 3  # candidates looked at for each hypothesis kept, where sets are merged
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -18,6 +20,7 @@ class Limits:
     min_labels: int = 0
     max_labels: int = 25
     renormalise: bool = True  # True: softmax(o_t + M_t), Eq. 4; False: softmax(o_t), Eq. 3
+    merge_sets: bool = False  # True: hypotheses that hold the same labels become one, their probabilities added
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +60,7 @@ def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits
     for t in range(max_labels + 1):
         logits, state = step(previous, state)  # (A * w, L + 1)
         log_probs = _step_log_probs(logits.view(*beam.ended.shape, -1), beam, t, max_labels, limits)
-        parents, labels, beam = _advance(beam, log_probs, bonus[searched], t, limits.width)
+        parents, labels, beam = _advance(beam, log_probs, bonus[searched], t, limits)
         if t == max_labels:
             break
         running = (~beam.ended).any(dim=1)  # (A,)
@@ -104,26 +107,50 @@ def _step_log_probs(logits: Tensor, beam: _Beam, t: int, max_labels: int, limits
     return log_probs
 
 
-def _advance(beam: _Beam, log_probs: Tensor, bonus: Tensor, t: int, width: int) -> tuple[Tensor, Tensor, _Beam]:
+def _advance(beam: _Beam, log_probs: Tensor, bonus: Tensor, t: int, limits: Limits) -> tuple[Tensor, Tensor, _Beam]:
     """The best continuations: their parents (A, w'), their labels (A, w') and the beam they make."""
     inputs, _, actions = log_probs.shape
     eos = actions - 1
     totals = (beam.scores[..., None] + log_probs + bonus[:, None]).view(inputs, -1)  # (A, w * (L + 1))
-    scores, best = totals.topk(min(width, totals.shape[1]), dim=1)  # (A, w')
+    candidates = limits.width * (MERGE_FROM if limits.merge_sets else 1)
+    scores, best = totals.topk(min(candidates, totals.shape[1]), dim=1)  # (A, w')
     # two hypotheses, three actions: continuation 4 is action 1 of hypothesis 1
     parents, labels = best // actions, best % actions  # (A, w')
     path = (beam.log_probs[..., None] + log_probs).view(inputs, -1).gather(1, best)  # (A, w')
-    impossible = scores == float("-inf")
 
     def follow(values: Tensor) -> Tensor:
         return values.gather(1, parents[..., None].expand(-1, -1, values.shape[-1]))
 
-    sequences, taken = follow(beam.sequences), follow(beam.taken)
-    sequences[:, :, t] = labels
-    taken = taken.scatter(2, labels[..., None], True)
+    taken = follow(beam.taken).scatter(2, labels[..., None], True)  # (A, w', L + 1)
     taken[..., eos] = False
-    ended = (labels == eos) | impossible
-    return parents, labels, _Beam(sequences, scores, path, taken, ended)
+    ended = labels == eos
+    if limits.merge_sets:
+        scores, path, kept = _merge(scores, path, taken, ended, limits.width)
+        parents, labels, ended = parents.gather(1, kept), labels.gather(1, kept), ended.gather(1, kept)
+        taken = taken.gather(1, kept[..., None].expand(-1, -1, actions))
+    sequences = follow(beam.sequences)
+    sequences[:, :, t] = labels
+    return parents, labels, _Beam(sequences, scores, path, taken, ended | (scores == float("-inf")))
+
+
+def _merge(scores: Tensor, path: Tensor, taken: Tensor, ended: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Adds up hypotheses (A, w') that hold the same set and have both ended or both not; the best of each stays.
+
+    An order-free model spreads the probability of a set over its permutations; added up, they are the set's again.
+    The state that goes on is that of the most probable permutation. Returns scores, log-probabilities, places (A, W).
+    """
+    marks = torch.cat([taken[..., :-1], ended[..., None]], dim=-1).float()  # (A, w', L + 1)
+    # two sets are equal where they share as many labels as each of them has
+    size = marks.sum(dim=-1)  # (A, w')
+    same = (marks @ marks.transpose(1, 2) == size[..., None]) & (size[..., None] == size[:, None])  # (A, w', w')
+    first = ~same.tril(diagonal=-1).any(dim=-1)  # (A, w'): candidates come best first
+
+    def added(values: Tensor) -> Tensor:
+        everyone = values[:, None].expand_as(same).masked_fill(~same, float("-inf"))  # (A, w', w')
+        return everyone.logsumexp(dim=-1).masked_fill(~first, float("-inf"))  # (A, w')
+
+    merged, kept = added(scores).topk(min(width, scores.shape[1]), dim=1)  # (A, W)
+    return merged, added(path).gather(1, kept), kept
 
 
 def _rows(parents: Tensor, width: int) -> Tensor:

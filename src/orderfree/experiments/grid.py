@@ -111,7 +111,7 @@ def run_cell(plan: Plan, method: str, seed: int, left: float | None, say: Callab
     began = time.monotonic()
     if not (run / "manifest.json").exists():
         stop = Stop()
-        cell_left = None if plan.cell_seconds is None else max(plan.cell_seconds - spent, 1.0)
+        cell_left = None if plan.cell_seconds is None else max(plan.cell_seconds - spent, 0.0)
         pause = _after(left, lambda: setattr(stop, "requested", True))
         finish = _after(cell_left, lambda: setattr(stop, "finish", True))
         try:

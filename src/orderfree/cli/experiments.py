@@ -1,0 +1,112 @@
+"""`orderfree reproduce` and `orderfree table`: the paper's experiments."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..errors import OrderfreeError
+from .commands import AsJson, comma_separated, say
+
+if TYPE_CHECKING:
+    from ..experiments.rendering import Table
+
+
+def reproduce(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
+    rows: Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")] = "all",
+    seeds: Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")] = "1",
+    variant: Annotated[str, typer.Option("--variant", help="paper (full size) or paper-small.")] = "paper-small",
+    budget: Annotated[
+        str | None,
+        typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time."),
+    ] = None,
+    cell_budget: Annotated[
+        str | None,
+        typer.Option("--cell-budget", help="Training time of one cell; it is then ended, marked as cut short."),
+    ] = None,
+    limit_train: Annotated[
+        int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
+    ] = None,
+    configs: Annotated[Path, typer.Option("--configs", help="Folder of configs/<corpus>/….yaml.")] = Path("configs"),
+    results: Annotated[Path, typer.Option("--results", help="Folder to write result files to.")] = Path("results"),
+    work: Annotated[Path, typer.Option("--work", help="Folder for corpora and unfinished runs.")] = Path(
+        "runs/reproduce"
+    ),
+    data: Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")] = None,
+) -> None:
+    """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
+    from ..experiments.grid import Plan, known_rows, run_grid
+
+    plan = Plan(
+        corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
+        _seconds(budget, "--budget"), _seconds(cell_budget, "--cell-budget"),
+    )  # fmt: skip
+    plan = replace(plan, methods=known_rows(plan) if rows == "all" else comma_separated(rows))
+    failed = run_grid(plan, say)
+    if failed:
+        raise OrderfreeError(f"{len(failed)} cell(s) failed: {', '.join(failed)}; the lines above say why.")
+
+
+def table(
+    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
+    results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
+    part: Annotated[str, typer.Option("--part", help="test, or a part such as test_multi.")] = "test",
+    kind: Annotated[str, typer.Option("--kind", help="scores, combinations, seen or ranks.")] = "scores",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a table of the paper, ours beside printed, computed from result files."""
+    print_table(make_table(results, corpus, part, kind, say), markdown, as_json)
+
+
+ALL = (reproduce, table)
+
+
+def _whole_numbers(text: str) -> list[int]:
+    if not all(name.isdigit() for name in comma_separated(text)) or not comma_separated(text):
+        raise OrderfreeError(f"--seeds {text!r}: expected whole numbers separated by commas.")
+    return [int(name) for name in comma_separated(text)]
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    """`90s`, `45m` and `2h` in seconds."""
+    if text is None:
+        return None
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        return float(text[:-1]) * units[text[-1]]
+    except (ValueError, KeyError, IndexError):
+        raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
+
+
+def make_table(folder: Path, corpus: str, part: str, kind: str, say: Callable[[str], None]) -> Table:
+    if not folder.is_dir():
+        raise OrderfreeError(f"{folder}: no such folder of results; make some with `orderfree reproduce {corpus}`.")
+    from ..experiments.results import load_results
+    from ..experiments.tables import combinations_table, corpus_table, rank_table, seen_unseen_table
+
+    results = load_results(folder, say)
+    if kind == "scores":
+        return corpus_table(results, corpus, part)
+    if kind == "combinations":
+        return combinations_table(results, corpus)
+    if kind == "seen":
+        return seen_unseen_table(results, corpus)
+    if kind == "ranks":
+        return rank_table(results, [corpus])
+    raise OrderfreeError(f"--kind {kind!r}: expected scores, combinations, seen or ranks.")
+
+
+def print_table(table: Table, markdown: bool, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(table.to_json(), ensure_ascii=False))
+    elif markdown:
+        print(table.to_markdown())
+    else:
+        print(table.to_text())

@@ -1,0 +1,101 @@
+"""The runner: cells are run once, cut cells are resumed or marked, a failing cell does not stop the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from orderfree.errors import OrderfreeError
+from orderfree.experiments import grid
+from orderfree.experiments.grid import Plan, run_grid
+from orderfree.experiments.results import load_results, result_path
+from orderfree.testing.toy import toy_corpus
+
+TINY = """
+data: {vocabulary_size: 300}
+model: {encoder_options: {hidden: 8, slots: 1}, label_embedding: 4, decoder_hidden: 8, br_hidden: 8}
+objective: {sequence: SEQUENCE, max_steps: 6}
+training: {epochs: 2, batch_size: 64, tensorboard: false, validate_all: true, threads: 1}
+decoding: {beam_width: 2}
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
+    corpus = toy_corpus(1, 250, 40, 40)
+    multi = [example for example in corpus.test if len(example.labels or ()) > 1]
+    parts = {"train": corpus.train, "valid": corpus.valid, "test": corpus.test, "test_multi": multi}
+    monkeypatch.setattr(
+        grid, "load_parts", lambda name, root, seed: {part: (lambda e=e: iter(e)) for part, e in parts.items()}
+    )
+    monkeypatch.setattr(grid, "data_root", lambda option: tmp_path)
+    configs = tmp_path / "configs" / "toy" / "paper-small"
+    configs.mkdir(parents=True)
+    (configs / "ocd-mtl.yaml").write_text(TINY.replace("SEQUENCE", "ocd"), encoding="utf-8")
+    (configs / "br.yaml").write_text(TINY.replace("SEQUENCE", "null"), encoding="utf-8")
+    (configs / "broken.yaml").write_text("model: {encoder: bilstn}\n", encoding="utf-8")
+    work, results = tmp_path / "work", tmp_path / "results"
+    return Plan("toy", "paper-small", ["br", "ocd-mtl"], [1], tmp_path / "configs", results, work)
+
+
+def test_every_cell_is_run_once_and_written_down(plan: Plan) -> None:
+    lines: list[str] = []
+    assert run_grid(plan, lines.append) == []
+    br, mtl = load_results(plan.results)
+    assert (br.method, mtl.method) == ("br", "ocd-mtl")
+    assert set(br.test) == {"br"}
+    assert set(mtl.test) == {"beam", "br", "rescore", "joint"}
+    assert set(mtl.parts["test_multi"]) == set(mtl.test)
+    assert [point.update for point in mtl.curve] == [4, 8]
+    assert set(mtl.curve[0].validation) >= set(mtl.test)
+    assert mtl.updates == 8
+    assert not mtl.cut_short
+    assert sum(row.examples for row in mtl.by_frequency["joint"]) == 40
+    assert mtl.seconds.train > 0
+
+    lines.clear()
+    run_grid(plan, lines.append)
+    assert all(line.endswith("done before") for line in lines)
+
+
+def test_a_cell_out_of_time_is_finished_and_marked(plan: Plan) -> None:
+    run_grid(replace(plan, methods=["br"], cell_seconds=0.001), lambda _: None)
+    (result,) = load_results(plan.results)
+    assert result.cut_short
+    assert result.updates < 8
+
+
+def test_a_cut_cell_goes_on_where_it_was(plan: Plan) -> None:
+    lines: list[str] = []
+    run_grid(replace(plan, methods=["br"], budget_seconds=0.05), lines.append)
+    assert load_results(plan.results) == []
+    assert "goes on next time" in lines[-1]
+    run_grid(replace(plan, methods=["br"]), lines.append)
+    (resumed,) = load_results(plan.results)
+    other = replace(plan, methods=["br"], results=plan.results / "again", work=plan.work / "again")
+    run_grid(other, lines.append)
+    (whole,) = load_results(other.results)
+    assert resumed.test == whole.test
+    assert not resumed.cut_short
+
+
+def test_no_time_left_leaves_cells_for_later(plan: Plan) -> None:
+    lines: list[str] = []
+    assert run_grid(replace(plan, budget_seconds=0.0), lines.append) == []
+    assert all("budget is used up" in line for line in lines)
+
+
+def test_a_failing_cell_is_said_and_the_others_go_on(plan: Plan) -> None:
+    lines: list[str] = []
+    failed = run_grid(replace(plan, methods=["broken", "br"]), lines.append)
+    assert failed == ["toy broken seed 1"]
+    assert any("bilstn" in line for line in lines)
+    assert result_path(plan.results, "toy", "br", 1).exists()
+
+
+def test_an_unknown_row_is_answered_with_the_list_before_anything_runs(plan: Plan) -> None:
+    with pytest.raises(OrderfreeError, match=r"unknown row 'ocd-mlt'.*br, broken, ocd-mtl.*Did you mean 'ocd-mtl'"):
+        run_grid(replace(plan, methods=["br", "ocd-mlt"]), lambda _: None)
+    assert not plan.results.exists()
