@@ -17,7 +17,10 @@ from .nn.br_decoder import BRDecoder
 from .nn.encoders import encoders
 from .nn.label_decoder import LabelDecoder
 from .nn.model import OrderFreeModel
+from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
+
+LABEL_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder}
 
 
 def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
@@ -124,13 +127,14 @@ def build_network(config: Config, input_size: int, num_labels: int) -> OrderFree
     encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout)
     label_decoder = br_decoder = None
     if config.objective.sequence is not None:
-        label_decoder = LabelDecoder(
+        label_decoder = LABEL_DECODERS[settings.label_decoder](
             num_labels,
             encoder.output_size,
             settings.label_embedding,
             settings.decoder_hidden,
             settings.decoder_layers,
             settings.dropout,
+            settings.decoder_cell,
         )
     if config.objective.br_weight > 0:
         br_decoder = BRDecoder(

@@ -56,9 +56,13 @@ class DataConfig(Section):
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
+    label_decoder: Literal["lstm", "sgm"] = Field(
+        "lstm", description="the paper's label decoder, or SGM's with global embedding"
+    )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
+    decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(
         0, description="layers of the binary-relevance decoder's MLP (Eq. 6)"

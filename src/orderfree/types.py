@@ -99,11 +99,13 @@ class DecoderState:
     cell: Tensor  # (layers, R, D)
     memory: Tensor  # (B, T, H) encoder states, read by the attention
     mask: Tensor  # (B, T) bool
+    extra: tuple[Tensor, ...] = ()  # (R, …) each: what a decoder remembers besides
 
     def select(self, rows: Tensor, inputs: Tensor | None = None) -> DecoderState:
         """Rows `rows`, of the inputs `inputs` (all, where not given)."""
         memory, mask = (self.memory, self.mask) if inputs is None else (self.memory[inputs], self.mask[inputs])
-        return DecoderState(self.hidden[:, rows], self.cell[:, rows], memory, mask)
+        extra = tuple(values[rows] for values in self.extra)
+        return DecoderState(self.hidden[:, rows], self.cell[:, rows], memory, mask, extra)
 
 
 # step(previous_label (R,), state) -> logits (R, L + 1), state: the one seam that training and search both drive.

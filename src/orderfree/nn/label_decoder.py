@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
@@ -14,14 +16,25 @@ class LabelDecoder(nn.Module):
     searches. The attention reads the LSTM's output and is not fed back, so known inputs run through all steps in one
     call, and the encoder's states are read once instead of once a step."""
 
+    feeds_context = False  # True: the attention's context is part of the next step's input
+
     def __init__(
-        self, num_labels: int, state_size: int, embedding: int, hidden: int, layers: int, dropout: float
+        self,
+        num_labels: int,
+        state_size: int,
+        embedding: int,
+        hidden: int,
+        layers: int,
+        dropout: float,
+        cell: str = "lstm",
     ) -> None:
         super().__init__()
-        self.layers, self.hidden = layers, hidden
+        self.num_labels, self.layers, self.hidden = num_labels, layers, hidden
         self.embed = nn.Embedding(num_labels + 1, embedding)  # the last row is the start symbol
         self.bridge = nn.Identity() if state_size == hidden else nn.Linear(state_size, hidden)
-        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
+        kind = {"lstm": nn.LSTM, "gru": nn.GRU}[cell]
+        width = embedding + (state_size if self.feeds_context else 0)
+        self.recurrent = kind(width, hidden, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
         self.attention = Attention(hidden, state_size)
         self.combine = nn.Linear(state_size + hidden, hidden)
         self.output = nn.Linear(hidden, num_labels + 1)  # the last column is <eos>
@@ -42,11 +55,23 @@ class LabelDecoder(nn.Module):
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """inputs (R, K): y~_{t-1} at each step -> logits o_t (R, K, L + 1) and the state after the last one."""
         embedded = self.dropout(self.embed(inputs))  # (R, K, embedding)
-        output, (hidden, cell) = self.lstm(embedded, (state.hidden, state.cell))  # (R, K, D)
+        output, hidden, cell = self.recur(embedded, state)  # (R, K, D)
+        logits, _ = self.attend(output, state)  # (R, K, L + 1)
+        return logits, replace(state, hidden=hidden, cell=cell)
+
+    def recur(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, Tensor, Tensor]:
+        """The recurrent layers: outputs (R, K, D), then the last hidden states and cells; a GRU leaves cells alone."""
+        if isinstance(self.recurrent, nn.LSTM):
+            output, (hidden, cell) = self.recurrent(embedded, (state.hidden, state.cell))
+            return output, hidden, cell
+        output, hidden = self.recurrent(embedded, state.hidden)
+        return output, hidden, state.cell
+
+    def attend(self, output: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
+        """What the recurrent layers say and what the input says -> logits (R, K, L + 1), context (R, K, H)."""
         context, _ = self.attention(output, state.memory, state.mask)  # (R, K, H)
         combined = torch.tanh(self.combine(torch.cat([context, output], dim=-1)))  # (R, K, D)
-        logits = self.output(self.dropout(combined))  # (R, K, L + 1)
-        return logits, DecoderState(hidden, cell, state.memory, state.mask)
+        return self.output(self.dropout(combined)), context
 
     def step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """previous (R,) -> logits (R, L + 1) and the next state."""

@@ -191,7 +191,7 @@ class Case:
     probability: float
 
 
-def toy_corpus(seed: int = 1, train: int = 2000, valid: int = 400, test: int = 600) -> ToyCorpus:
+def toy_corpus(seed: int = 1, train: int = 4000, valid: int = 500, test: int = 1000) -> ToyCorpus:
     """The parts differ in one thing: some label sets of `valid` and `test` never occur in `train`, however long it is.
 
     Each part has a random stream of its own, so the size of one does not change the others.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -19,6 +19,7 @@ class BiLSTMOptions(Section):
     embedding: PositiveInt = Field(512, description="size of the word embeddings")
     hidden: PositiveInt = Field(256, description="hidden size of each direction")
     layers: PositiveInt = Field(2, description="recurrent layers")
+    cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell")
 
 
 @encoders.register("bilstm")
@@ -37,8 +38,9 @@ class BiLSTMEncoder(nn.Module):
         self.output_size = 2 * options.hidden
         self.embed = nn.Embedding(input_size, options.embedding)
         sizes = [options.embedding] + [self.output_size] * (options.layers - 1)
-        self.forwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
-        self.backwards = nn.ModuleList(nn.LSTM(size, options.hidden, batch_first=True) for size in sizes)
+        cell = {"lstm": nn.LSTM, "gru": nn.GRU}[options.cell]
+        self.forwards = nn.ModuleList(cell(size, options.hidden, batch_first=True) for size in sizes)
+        self.backwards = nn.ModuleList(cell(size, options.hidden, batch_first=True) for size in sizes)
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: TokenInput) -> EncoderOutput:
