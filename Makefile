@@ -27,7 +27,7 @@ lint: install ## Style, types and import layers
 	$(BIN)/lint-imports
 
 test: lint ## Lint, types, import layers and all tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: install ## Speed and memory, as ratios taken in one run
 	$(BIN)/python benchmarks/slow_twin.py

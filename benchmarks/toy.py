@@ -2,7 +2,7 @@
 
     python benchmarks/toy.py [--seeds 1 2 3] [--methods br mle ocd ocd-mtl]
 
-One JSON file per cell in benchmarks/results/toy/<method>/; finished cells are skipped, so that a run can be taken up again.
+One JSON file per cell in benchmarks/results/toy/<method>/; finished cells are skipped: a run can go on later.
 A cell trains on the corpus of its seed with configs/toy/<method>.yaml and that seed, and is scored on its test part.
 """
 

@@ -73,7 +73,7 @@ class ModelConfig(Section):
 
 class ObjectiveConfig(Section):
     sequence: str | None = Field(
-        "ocd", description="objective of the label decoder: ocd or mle; null: no label decoder"
+        "ocd", description="objective of the label decoder: ocd, mle or order_free; null: no label decoder"
     )
     sequence_options: dict[str, Any] = Field(
         default_factory=dict, description="options of that objective, listed below"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from .data.corpus import Corpus
 from .decoding.search import membership
@@ -15,7 +16,7 @@ from .inference import Prediction, Predictor
 from .metrics.combinations import combination_counts, position_accuracy
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
 from .metrics.thresholds import best_threshold
-from .types import Example
+from .types import DecodeInput, Example
 
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
@@ -32,7 +33,7 @@ def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> V
     """Scores on an encoded corpus while training; labels are the model's own."""
     num_labels = len(predictor.labels)
     targets = np.zeros((len(corpus), num_labels), dtype=bool)  # (N, L)
-    probs = np.zeros((len(corpus), num_labels), dtype=np.float32)  # (N, L)
+    logits = torch.zeros(len(corpus), num_labels)  # (N, L) of binary relevance
     searched = [decoder for decoder in decoders if decoder != "br"]
     predicted = {decoder: np.zeros_like(targets) for decoder in searched}  # (N, L) each
     for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
@@ -40,14 +41,16 @@ def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> V
         rows = batch.rows.numpy()
         targets[rows] = batch.targets.numpy()
         if given.br_logits is not None:
-            probs[rows] = given.br_logits.sigmoid().numpy()
+            logits[batch.rows] = given.br_logits.cpu()
         for decoder in searched:
             best = predictor.search(given, decoder).sequences[:, 0]  # (B, K)
-            predicted[decoder][rows] = membership(best, num_labels).numpy()
+            predicted[decoder][rows] = membership(best, num_labels).cpu().numpy()
     threshold = None
     if "br" in decoders:
-        threshold, _ = best_threshold(probs, targets)
-        predicted["br"] = probs >= threshold
+        threshold, _ = best_threshold(logits.sigmoid().numpy(), targets)
+        given = DecodeInput(num_labels, None, None, logits, torch.full((num_labels,), threshold))
+        best = predictor.search(given, "br").sequences[:, 0]
+        predicted["br"] = membership(best, num_labels).numpy()  # within min_labels and max_labels, as in prediction
     return Validation({decoder: scores(targets, predicted[decoder]) for decoder in decoders}, threshold)
 
 

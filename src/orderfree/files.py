@@ -20,6 +20,8 @@ from .errors import OrderfreeError, TrainingError
 def writing_aside(path: Path) -> Iterator[Path]:
     """A place to write a file that appears under `path` only when it is complete and on disk."""
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe or device must not be replaced by a file
+        raise OrderfreeError(f"{path}: is not a regular file; for standard output give -.")
     with explained(path), making_directory(path.parent):
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:200]}.", suffix=".part")
         os.close(descriptor)
@@ -27,12 +29,18 @@ def writing_aside(path: Path) -> Iterator[Path]:
         try:
             yield aside
             sync_file(aside)
-            aside.chmod(0o644)  # mkstemp makes it private; a model directory is meant to be shared
+            aside.chmod(0o666 & ~_umask())  # mkstemp makes it private, whatever the user's own rule is
             aside.replace(path)
         except BaseException:
             aside.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 @contextlib.contextmanager

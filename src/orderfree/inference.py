@@ -16,7 +16,7 @@ from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded
 from .decoding.beam import Limits
 from .decoding.search import searches
-from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet
+from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
 
@@ -35,6 +35,7 @@ class Predictor:
     def __init__(self, trained: TrainedModel) -> None:
         self.trained = trained
         self.network = trained.network.eval()
+        self.device = next(trained.network.parameters()).device
         self.labels = trained.labels
         self.limits: Limits = search_limits(trained.config, trained.labels)
         self.decoders = decoders_of(trained.config)
@@ -47,11 +48,13 @@ class Predictor:
     @torch.inference_mode()
     def start(self, inputs: EncoderInput) -> DecodeInput:
         """Everything the searches need of one batch; the encoder runs once for all of them."""
-        encoded = self.network.encoder(inputs)
+        encoded = self.network.encoder(on_device(inputs, self.device))
         label_decoder, br_decoder = self.network.label_decoder, self.network.br_decoder
         thresholds = None
         if "micro_f1" in self.trained.thresholds:
-            thresholds = torch.full((len(self.labels),), self.trained.thresholds["micro_f1"])  # (L,)
+            thresholds = torch.full(
+                (len(self.labels),), self.trained.thresholds["micro_f1"], device=self.device
+            )  # (L,)
         return DecodeInput(
             len(self.labels),
             label_decoder.step if label_decoder is not None else None,
@@ -86,7 +89,7 @@ class Predictor:
     ) -> list[Prediction]:
         given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
         sets = {decoder: self.label_sets(self.search(given, decoder)) for decoder in decoders}
-        probs = given.br_logits.sigmoid().numpy() if given.br_logits is not None else None  # (B, L)
+        probs = given.br_logits.sigmoid().cpu().numpy() if given.br_logits is not None else None  # (B, L)
         return [
             Prediction(
                 example,
@@ -123,4 +126,6 @@ class Predictor:
 def default_threads() -> int:
     """OMP_NUM_THREADS where it is set, else the cores this process may use."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))
+    if given.isdigit() and int(given) > 0:
+        return int(given)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

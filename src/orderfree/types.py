@@ -15,7 +15,7 @@ never meet, because nothing follows `<eos>`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import torch
@@ -66,6 +66,11 @@ class DenseInput:
 
 
 EncoderInput = TokenInput | BagInput | DenseInput
+
+
+def on_device(inputs: EncoderInput, device: torch.device) -> EncoderInput:
+    """The same inputs on another device."""
+    return replace(inputs, **{field.name: getattr(inputs, field.name).to(device) for field in fields(inputs)})
 
 
 @dataclass(frozen=True, slots=True)

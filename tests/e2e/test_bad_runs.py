@@ -20,7 +20,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 def unfinished(cli: Cli, toy: Toy, tmp_path: Path) -> Path:
     """A run that diverged after some good updates, with every update saved."""
     out = tmp_path / "unfinished"
-    settings = sets([*TINY_SPARSE, "training.save_minutes=0", "training.learning_rate=1e38"])
+    settings = sets([*TINY_SPARSE, "training.save_minutes=0", "training.learning_rate=1e37"])
     cli("train", toy.train, "--out", out, *settings).refused("the loss became", code=1)
     return out
 

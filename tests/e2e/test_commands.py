@@ -187,7 +187,7 @@ def test_config(cli: Cli, tmp_path: Path) -> None:
     assert "# model.encoder_options of bilstm" in plain
     resolved = yaml.safe_load(cli("config", "--set", "model.encoder=bilstm", "--set", "seed=7").worked().out)
     assert resolved["seed"] == 7
-    assert set(resolved["model"]["encoder_options"]) == {"embedding", "hidden", "layers"}
+    assert set(resolved["model"]["encoder_options"]) == {"embedding", "hidden", "layers", "cell"}
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(resolved), encoding="utf-8")
     again = cli("config", "--config", tmp_path / "mine.yaml", "--set", "seed=8").worked().out
     assert yaml.safe_load(again) == {**resolved, "seed": 8}

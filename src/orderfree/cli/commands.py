@@ -29,7 +29,8 @@ Format = Annotated[str | None, typer.Option("--format", help="Format of the inpu
 Decode = Annotated[str | None, typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore or joint.")]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
-FIXED = {"data.max_words", "data.vocabulary_size", "data.min_count", "data.lowercase"}  # learned with the vocabulary
+# what a trained model has learned with, or has no use for any more
+FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")}
 
 
 def comma_separated(text: str) -> list[str]:
@@ -57,7 +58,9 @@ def train(
     from ..training.run import train as train_run
 
     if str(train_file) == "-":
-        raise OrderfreeError("training reads its file three times, so it cannot come from standard input; give a file.")
+        raise OrderfreeError(
+            "training reads its file several times, so it cannot come from standard input; give a file."
+        )
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
     if resume and (config or settings):
         say("--resume goes on with the settings this run was started with; those given now change nothing")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import random
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ import typer
 from ..errors import OrderfreeError
 
 if TYPE_CHECKING:
-    from ..data.corpora import Part
+    pass
 
 data_app = typer.Typer(help="The paper's corpora: what they are, how large, and as files.", no_args_is_help=True)
 
@@ -59,6 +58,7 @@ def prepare(
     """Write the parts of a corpus as train, valid and test.jsonl.gz (and more test parts, where there are any)."""
     from ..config import DataConfig
     from ..data.corpora import data_root, load_parts
+    from ..data.corpora.catalogue import limited
     from ..data.writers import write_examples
     from ..files import writing_directory
 
@@ -79,15 +79,6 @@ def prepare(
         return
     for part, size in sizes.items():
         print(f"{out / part}.jsonl.gz: {size:,} examples")
-
-
-def limited(part: Part, number: int, seed: int) -> Part:
-    """A random `number` of the examples, in their order; all, where there are no more."""
-    from ..data.corpora.catalogue import kept
-
-    ids = sorted(example.id for example in part())
-    chosen = frozenset(random.Random(seed).sample(ids, min(number, len(ids))))
-    return kept(part, lambda example: example.id in chosen)
 
 
 @data_app.command()

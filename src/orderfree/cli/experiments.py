@@ -41,14 +41,21 @@ def reproduce(
     data: Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")] = None,
 ) -> None:
     """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
+    from ..data.corpora import corpora
     from ..experiments.grid import Plan, known_rows, run_grid
+    from ..training.run import Interrupted
 
+    corpora[corpus]  # an unknown name is answered with the list
     plan = Plan(
         corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
         _seconds(budget, "--budget"), _seconds(cell_budget, "--cell-budget"),
     )  # fmt: skip
     plan = replace(plan, methods=known_rows(plan) if rows == "all" else comma_separated(rows))
-    failed = run_grid(plan, say)
+    try:
+        failed = run_grid(plan, say)
+    except Interrupted:
+        say("orderfree: stopped; the same command goes on where it was.")
+        raise typer.Exit(130) from None
     if failed:
         raise OrderfreeError(f"{len(failed)} cell(s) failed: {', '.join(failed)}; the lines above say why.")
 
@@ -65,7 +72,22 @@ def table(
     print_table(make_table(results, corpus, part, kind, say), markdown, as_json)
 
 
-ALL = (reproduce, table)
+def figures(
+    out: Annotated[Path, typer.Option("--out", help="Folder to write SVG and PNG files to.")],
+    results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
+    variant: Annotated[str, typer.Option("--variant", help="Which size of the models to draw.")] = "paper-small",
+) -> None:
+    """Draw the paper's figures from result files (needs the extra `figures`)."""
+    from ..experiments.figures import write_figures
+    from ..experiments.results import load_results
+
+    if not results.is_dir():
+        raise OrderfreeError(f"{results}: no such folder of results; make some with `orderfree reproduce`.")
+    for path in write_figures(load_results(results, say), out, say, variant):
+        print(path)
+
+
+ALL = (reproduce, table, figures)
 
 
 def _whole_numbers(text: str) -> list[int]:

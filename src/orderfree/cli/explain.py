@@ -67,20 +67,21 @@ def _check(labels: list[str], targets: list[str], predictions: list[str], temper
 
 def print_explanation(explanation: dict[str, Any]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     def row(values: list[float | None]) -> str:
         return " ".join("    -" if value is None else f"{value:5.2f}" for value in values)
 
-    names = " ".join(f"{name[:5]:>5}" for name in explanation["labels"])
+    names = escape(" ".join(f"{name[:5]:>5}" for name in explanation["labels"]))
     table = Table("t", "OCD targets", f"Q*\n{names}", f"optimal policy\n{names}", "prediction", "best reward", box=None)
     for step in explanation["steps"]:
         table.add_row(
             str(step["step"]),
-            ", ".join(step["targets"]),
+            escape(", ".join(step["targets"])),
             row(step["q_values"]),
             row(step["policy"]),
-            step["prediction"],
+            escape(step["prediction"]),
             f"{step['best_reward']:g}",
         )
     console = Console(width=max(120, 40 + 14 * len(explanation["labels"])))

@@ -21,6 +21,8 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
         )
     if not (all(share > 0 for share in fractions) and abs(sum(fractions) - 1) <= 1e-6):  # so that nan fails too
         raise OrderfreeError(f"--fraction {fractions}: expected positive shares that sum to 1.")
+    if str(path) == "-":
+        raise OrderfreeError("a split reads its file twice, so it cannot come from standard input; give a file.")
     existing = [out for out in outs if out.exists()]
     if existing or len(set(outs)) < len(outs):
         raise OrderfreeError(

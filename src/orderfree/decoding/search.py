@@ -26,7 +26,7 @@ class Search:
         return self.run(given, limits)
 
 
-# In the order of the paper's tables; the last one a model has the decoders for is its default.
+# In the order of the paper's tables.
 searches: Registry[Search] = Registry("decoder")
 
 

@@ -5,7 +5,6 @@ Finished cells are skipped, a cell that was cut is resumed, a cell that fails is
 
 from __future__ import annotations
 
-import random
 import subprocess
 import threading
 import time
@@ -20,6 +19,7 @@ from ..build import load_config
 from ..checkpoint import TRAINING, TrainedModel, versions
 from ..config import DataConfig
 from ..data.corpora import data_root, load_parts
+from ..data.corpora.catalogue import limited
 from ..data.readers import read_examples
 from ..data.writers import write_examples
 from ..errors import OrderfreeError, nearest
@@ -28,7 +28,6 @@ from ..inference import Prediction, Predictor
 from ..training.listeners import read_history
 from ..training.loop import Stop
 from ..training.run import Interrupted, train
-from ..types import Example
 from .analyses import example_f1_by_frequency
 from .results import FORMAT, Result, result_path, write_result
 
@@ -51,6 +50,11 @@ class Plan:
     budget_seconds: float | None = None  # of the whole call: what is running then is saved and resumed next time
     cell_seconds: float | None = None  # of one cell: ended for good with the best so far, marked as cut short
 
+    @property
+    def name(self) -> str:
+        """The variant under which results are kept: a smaller training part makes another one."""
+        return self.variant + (f"-train{self.limit_train}" if self.limit_train else "")
+
 
 def _folder(plan: Plan) -> Path:
     """configs/<corpus>/<variant>; the paper's own size stands in configs/<corpus> itself."""
@@ -58,7 +62,10 @@ def _folder(plan: Plan) -> Path:
 
 
 def known_rows(plan: Plan) -> list[str]:
-    return sorted(file.stem for file in _folder(plan).glob("*.yaml"))
+    found = sorted(file.stem for file in _folder(plan).glob("*.yaml"))
+    if not found:
+        raise OrderfreeError(f"{_folder(plan)}: holds no configs to run; give another --configs or --variant.")
+    return found
 
 
 def config_file(plan: Plan, method: str) -> Path:
@@ -81,7 +88,7 @@ def run_grid(plan: Plan, say: Callable[[str], None]) -> list[str]:
     for seed in plan.seeds:
         for method in plan.methods:
             cell = f"{plan.corpus} {method} seed {seed}"
-            if result_path(plan.results, plan.corpus, method, seed, plan.variant).exists():
+            if result_path(plan.results, plan.corpus, method, seed, plan.name).exists():
                 say(f"{cell}: done before")
                 continue
             left = None if plan.budget_seconds is None else plan.budget_seconds - (time.monotonic() - began)
@@ -93,7 +100,8 @@ def run_grid(plan: Plan, say: Callable[[str], None]) -> list[str]:
                 say(f"{cell}: written to {path}")
             except Interrupted as stopped:
                 say(f"{cell}: {stopped}; goes on next time")
-                if left is None:  # not the budget: somebody pressed Ctrl-C
+                spent = time.monotonic() - began
+                if plan.budget_seconds is None or spent < plan.budget_seconds:  # a person, not the budget
                     raise
             except (OrderfreeError, RuntimeError, OSError) as error:
                 say(f"{cell}: failed ({error}); going on with the others")
@@ -105,7 +113,7 @@ def run_cell(plan: Plan, method: str, seed: int, left: float | None, say: Callab
     config_path = config_file(plan, method)
     config = load_config(config_path, [f"seed={seed}"])
     files = prepared_files(plan, seed, say)
-    run = plan.work / plan.corpus / plan.variant / method / f"seed{seed}"
+    run = plan.work / plan.corpus / plan.name / method / f"seed{seed}"
     spent = _spent(run)
     resume = (run / TRAINING).exists()
     began = time.monotonic()
@@ -139,17 +147,11 @@ def prepared_files(plan: Plan, seed: int, say: Callable[[str], None]) -> dict[st
     for part, path in files.items():
         if not path.exists():
             say(f"{plan.corpus}: writing {path}")
-            examples = parts[part]()
-            kept = _some(examples, plan.limit_train, seed) if part == "train" and plan.limit_train else examples
-            write_examples(kept, path, "jsonl", DataConfig())
+            examples = parts[part]
+            if part == "train" and plan.limit_train:
+                examples = limited(examples, plan.limit_train, seed)
+            write_examples(examples(), path, "jsonl", DataConfig())
     return files
-
-
-def _some(examples: Iterator[Example], count: int, seed: int) -> list[Example]:
-    """`count` of the examples, chosen by seed, in their order."""
-    everything = list(examples)
-    chosen = sorted(random.Random(seed).sample(range(len(everything)), min(count, len(everything))))
-    return [everything[place] for place in chosen]
 
 
 def _result(
@@ -176,7 +178,7 @@ def _result(
         "format": FORMAT,
         "corpus": plan.corpus,
         "method": method,
-        "variant": plan.variant,
+        "variant": plan.name,
         "seed": seed,
         "config": trained.config.model_dump(),
         "versions": versions(),
@@ -255,5 +257,10 @@ def _note_spent(run: Path, seconds: float) -> None:
 
 
 def _commit() -> str:
-    found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    """The commit of this very code, where it runs from a checkout."""
+    command = ["git", "rev-parse", "HEAD"]
+    try:
+        found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
     return found.stdout.strip() if found.returncode == 0 else ""

@@ -31,7 +31,7 @@ class OCDOptions(Section):
 
     temperature: Annotated[float, Field(ge=0)] = Field(0.0, description="tau of Eq. 9; 0 is the hard limit")
     reward: Literal["hamming", "example_f1"] = Field(
-        "hamming", description="Eq. 7, or example-F1, which gives the same hard targets"
+        "hamming", description="Eq. 7, or example-F1: the same hard targets, save for examples without labels"
     )
     prefix: Literal["sampled", "correct"] = Field(
         "sampled", description="sample any label, or only among the labels still missing ('OCD (correct prefix)')"

@@ -13,7 +13,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from ..build import build_objective, decoders_of
+from ..build import build_objective, decoders_of, preferred_decoder
 from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, length_bucketed
 from ..decoding.rollout import policies, roll_out
@@ -21,7 +21,7 @@ from ..errors import TrainingError
 from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives.multitask import multitask
-from ..types import Batch, DecoderState, LossTerms, Rollout, Step
+from ..types import Batch, DecoderState, LossTerms, Rollout, Step, on_device
 from .prepare import Prepared
 from .state import Progress, load_state, save_state
 
@@ -74,7 +74,7 @@ class Trainer:
         batches = batches_per_epoch(len(self.data.train), settings.batch_size)
         self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
-        self.select_decoder = settings.select_decoder or decoders_of(self.config)[-1]
+        self.select_decoder = settings.select_decoder or preferred_decoder(self.config)
         self.validated_decoders = [
             decoder
             for decoder in decoders_of(self.config)
@@ -106,7 +106,7 @@ class Trainer:
         while self.progress.batch < len(batches) and not self.progress.finished:
             # several processes share every batch: each takes its own rows of it
             rows = batches[self.progress.batch][self.accelerator.process_index :: self.accelerator.num_processes]
-            loss = self.train_step(self.data.train.batch(rows))
+            loss = self.train_step(self.to_device(self.data.train.batch(rows)))
             self.progress.batch += 1
             self.progress.update += 1
             for listener in self.listeners:
@@ -128,20 +128,21 @@ class Trainer:
         self.set_learning_rate()
         losses = self.losses(batch)
         total = float(losses.total.detach())
-        if not math.isfinite(total):
-            raise TrainingError(
-                f"the loss became {total} at update {self.progress.update + 1:,}; the last good state is kept. "
-                "Lower training.learning_rate or training.clip_norm and start again with --overwrite."
-            )
+        self.check_finite(total, "the loss", self.progress.update + 1)
         self.optimizer.zero_grad(set_to_none=True)
         self.accelerator.backward(losses.total)
-        self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm)
+        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm))
+        self.check_finite(norm, "the gradient's norm", self.progress.update + 1)
         self.optimizer.step()
         for name, term in {"loss": losses.total, **losses.terms}.items():
             sums = self.progress.loss_sums
             sums[name] = sums.get(name, 0.0) + float(term.detach())
         self.progress.loss_count += 1
         return total
+
+    def to_device(self, batch: Batch) -> Batch:
+        device = self.accelerator.device
+        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows)
 
     def losses(self, batch: Batch) -> LossTerms:
         settings = self.config.objective
@@ -154,14 +155,16 @@ class Trainer:
         objective, settings = self.objective, self.config.objective
         assert objective is not None, "only called with a sequence objective"
         policy = policies[objective.policy]
-        limits = torch.full((len(targets),), settings.max_steps)  # (B,)
+        needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
+        limits = needed.clamp(min=settings.max_steps)
         if settings.extra_steps is not None:
-            limits = limits.minimum(targets.sum(dim=1) + 1 + settings.extra_steps)
+            limits = limits.minimum(needed + settings.extra_steps)
 
         ratio = objective.teacher_ratio(self.progress.update / self.total_updates)
+        rank = objective.rank.to(targets.device)
 
         def roll(step: Step, state: DecoderState) -> Rollout:
-            return roll_out(policy, step, state, targets, objective.rank, limits, ratio)
+            return roll_out(policy, step, state, targets, rank, limits, ratio)
 
         return roll
 
@@ -174,6 +177,7 @@ class Trainer:
             group["lr"] = rate
 
     def run_validation(self) -> None:
+        self.check_weights()
         found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders)
         score = found.scores[self.select_decoder][self.config.training.select_metric]
         progress = self.progress
@@ -206,7 +210,20 @@ class Trainer:
             "best": progress.best_update == progress.update,
         }
 
+    def check_finite(self, value: float, what: str, update: int) -> None:
+        if not math.isfinite(value):
+            raise TrainingError(
+                f"{what} became {value} at update {update:,}; the last good state is kept. "
+                "Lower training.learning_rate or training.clip_norm and start again with --overwrite."
+            )
+
+    def check_weights(self) -> None:
+        """A step can make weights infinite though its loss and gradient were not: no such state is scored or saved."""
+        largest = max(float(weights.detach().abs().max()) for weights in self.network.parameters())
+        self.check_finite(largest, "a weight", self.progress.update)
+
     def save(self) -> None:
+        self.check_weights()
         if self.accelerator.is_main_process:
             save_state(self.directory, self.progress, self.network, self.optimizer, self.best)
         self.saved_at = self.clock()

@@ -60,7 +60,7 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
 def prepare(
     config: Config, train: Path, valid: Path | None, cache: Path, say: Callable[[str], None] = lambda _: None
 ) -> Prepared:
-    """Three passes over the files, none of which holds them in memory: labels, vocabulary, encoding."""
+    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory."""
     counts = ReadCounts()
     part_of = None if valid is not None else _split(config, train)
 

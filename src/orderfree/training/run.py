@@ -25,6 +25,7 @@ from .loop import Listener, Stop, Trainer
 from .prepare import fingerprints, prepare
 
 RECORD = "run.json"
+REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *("config.json", "labels.json", "tokenizer.json", "vocabulary.json", "features.json", "model.safetensors"),
@@ -49,6 +50,8 @@ def train(
     """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    if not resume:
+        _put_back(out)
     present = _present(out, resume, overwrite)
     config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
     data = fingerprints(config, train_file, valid_file)
@@ -114,22 +117,30 @@ def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
     return present
 
 
+def _put_back(out: Path) -> None:
+    """Restores the run that a killed --overwrite had moved aside before its own run could start."""
+    replaced = out / REPLACED
+    if not replaced.is_dir():
+        return
+    shutil.rmtree(out / TRAINING, ignore_errors=True)
+    for path in replaced.iterdir():
+        path.rename(out / path.name)
+    replaced.rmdir()
+
+
 @contextmanager
 def _starting(out: Path, present: list[str]) -> Iterator[None]:
     """Puts an earlier run aside. If the new one cannot start (its data is bad, say), all is as it was before."""
     with explained(out), making_directory(out):
         remove_leftovers(out)
-        replaced = out / ".replaced.part"
+        replaced = out / REPLACED
         replaced.mkdir()
         for name in present:
             (out / name).rename(replaced / name)
         try:
             yield
         except BaseException:
-            shutil.rmtree(out / TRAINING, ignore_errors=True)
-            for path in replaced.iterdir():
-                path.rename(out / path.name)
-            replaced.rmdir()
+            _put_back(out)
             raise
         shutil.rmtree(replaced)
 

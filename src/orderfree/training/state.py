@@ -45,14 +45,10 @@ def save_state(
 ) -> None:
     before = _states(directory)
     target = directory / f"state-{progress.update:09d}"
-    if target in before:  # the same update, saved again (a validation may have changed the best): move the old one away
-        older = directory / f"state-{progress.update:09d}-old"
-        target.rename(older)
-        before = [older if state == target else state for state in before]
     with writing_directory(target) as aside:
         save_tensors(_flat(network.state_dict()), aside / "weights.safetensors")
         save_tensors(_flat_optimizer(network, optimizer), aside / "optimizer.safetensors")
-        save_tensors({"torch": torch.get_rng_state()}, aside / "random.safetensors")
+        save_tensors(_random_state(), aside / "random.safetensors")
         if best is not None:
             save_tensors(best, aside / "best.safetensors")
         (aside / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
@@ -72,21 +68,27 @@ def load_state(
         progress = Progress(**json.loads((newest / "progress.json").read_text(encoding="utf-8")))
         network.load_state_dict(load_file(newest / "weights.safetensors"))
         _load_optimizer(network, optimizer, load_file(newest / "optimizer.safetensors"))
-        random_state = load_file(newest / "random.safetensors")["torch"]
+        random_states = load_file(newest / "random.safetensors")
         best_file = newest / "best.safetensors"
         best = load_file(best_file) if best_file.exists() else None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         raise ModelDirectoryError(
             f"{newest}: this saved state is damaged ({error}); start again with --overwrite."
         ) from None
-    torch.set_rng_state(random_state)
+    torch.set_rng_state(random_states["torch"])
+    if "cuda" in random_states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(random_states["cuda"])
     return progress, best
 
 
 def _states(directory: Path) -> list[Path]:
-    """Complete states, oldest first; `-old` sorts after its namesake, so it is only the newest when alone."""
-    found = [path for path in directory.glob("state-*") if path.is_dir()]
-    return sorted(found, key=lambda path: (path.name.split("-")[1], not path.name.endswith("-old")))
+    """Complete states, oldest first."""
+    return sorted(path for path in directory.glob("state-*") if path.is_dir())
+
+
+def _random_state() -> dict[str, Tensor]:
+    states = {"torch": torch.get_rng_state()}
+    return states | {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
 
 
 def _flat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,3 +73,10 @@ def kept(part: Part, keep: Callable[[Example], bool]) -> Part:
 
 def label_set(example: Example) -> frozenset[str]:
     return frozenset(example.labels or ())
+
+
+def limited(part: Part, number: int, seed: int) -> Part:
+    """A random `number` of the examples, in their order; all, where there are no more."""
+    ids = sorted(example.id for example in part())
+    chosen = frozenset(random.Random(seed).sample(ids, min(number, len(ids))))
+    return kept(part, lambda example: example.id in chosen)

@@ -24,7 +24,11 @@ WORD = re.compile(r"(?u)\b\w\w+\b")  # what scikit-learn's TfidfVectorizer calls
 
 
 class BagFeaturizer:
-    """Sublinear tf-idf, rows of length 1, as scikit-learn computes them with `sublinear_tf=True`."""
+    """Sublinear tf-idf, rows of length 1, as scikit-learn computes them with `sublinear_tf=True`.
+
+    With more than twenty times `vocabulary_size` different terms, counting forgets the rarest half now and then, so
+    that memory stays bounded: a term that is spread thinly may then be counted too low.
+    """
 
     columns: ClassVar[dict[str, type]] = {"indices": np.int32, "weights": np.float32}
 
@@ -49,7 +53,7 @@ class BagFeaturizer:
         for example in everything:
             frequency.update(set(blank._terms_of(_text(example))[0]))
             documents += 1
-            if len(frequency) > 20 * data.vocabulary_size:  # memory stays bounded: the rarest could not win any more
+            if len(frequency) > 20 * data.vocabulary_size:  # memory stays bounded; counts are then lower bounds
                 frequency = Counter(dict(frequency.most_common(10 * data.vocabulary_size)))
         kept = [(term, n) for term, n in frequency.items() if n >= data.min_count]
         kept = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[: data.vocabulary_size]

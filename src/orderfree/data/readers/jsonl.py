@@ -25,6 +25,7 @@ def read_jsonl(source: Source, options: DataConfig) -> Iterator[Example]:
             labels = label_list(record.get(options.labels_field), options.labels_field, source, known)
         if "\\u" in line:
             _refuse_half_characters(text, options.text_field, source)
+            _refuse_half_characters(str(record.get(options.id_field)), options.id_field, source)
         yield Example(source.example_id(record.get(options.id_field)), text=text, labels=labels)
 
 
