@@ -182,7 +182,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
     print("thresholds: " + (", ".join(f"{k} {v:.4f}" for k, v in trained.thresholds.items()) or "none"))
     print("\nValidation scores:")
-    _print_scores(trained.metrics["validation"])
+    _print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..data.readers import detect_format, read_examples
-from ..data.splits import stratified_split
+from ..data.splits import part_of_each
 from ..data.writers import write_examples
 from ..errors import OrderfreeError
 
@@ -29,16 +29,10 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
             f"{(existing or outs)[0]}: already exists or is named twice; give a new file to each part."
         )
     formats = [detect_format(str(out)) for out in outs]
-    ids: dict[str, int] = {}
-    label_sets = [
-        [ids.setdefault(label, len(ids)) for label in example.labels or ()]
-        for example in read_examples(path, data, labelled=True)
-    ]
-    parts = stratified_split(label_sets, fractions, seed)
-    part_of = np.zeros(len(label_sets), dtype=np.int16)
-    for part, rows in enumerate(parts):
-        part_of[rows] = part
-    empty = [out for out, rows in zip(outs, parts, strict=True) if not len(rows)]
+    label_sets = (example.labels or () for example in read_examples(path, data, labelled=True))
+    part_of = part_of_each(label_sets, fractions, seed)
+    sizes = np.bincount(part_of, minlength=len(outs)).tolist()
+    empty = [out for out, size in zip(outs, sizes, strict=True) if not size]
     if empty:
         raise OrderfreeError(f"{empty[0]}: no example would fall to this part; give it a larger --fraction.")
     written: list[Path] = []
@@ -52,4 +46,4 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
         for out in written:
             out.unlink(missing_ok=True)
         raise
-    return [len(rows) for rows in parts]
+    return [int(size) for size in sizes]

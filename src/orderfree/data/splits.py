@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -30,6 +30,16 @@ def stratified_split(label_sets: Sequence[Sequence[int]], fractions: Sequence[fl
     _even_out(exchange, sizes)
     _swap(exchange, len(fractions))
     return [np.flatnonzero(part_of == part) for part in range(len(fractions))]
+
+
+def part_of_each(label_sets: Iterable[Sequence[str]], fractions: Sequence[float], seed: int) -> np.ndarray:
+    """The part (N,) of every example of a corpus, by its labels' names."""
+    ids: dict[str, int] = {}
+    numbered = [[ids.setdefault(label, len(ids)) for label in labels] for labels in label_sets]
+    part_of = np.zeros(len(numbered), dtype=np.int16)
+    for part, rows in enumerate(stratified_split(numbered, fractions, seed)):
+        part_of[rows] = part
+    return part_of
 
 
 def part_sizes(count: int, fractions: Sequence[float]) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,17 +24,8 @@ class SGMDecoder(LabelDecoder):
 
     feeds_context = True
 
-    def __init__(
-        self,
-        num_labels: int,
-        state_size: int,
-        embedding: int,
-        hidden: int,
-        layers: int,
-        dropout: float,
-        cell: str = "lstm",
-    ) -> None:
-        super().__init__(num_labels, state_size, embedding, hidden, layers, dropout, cell)
+    def __init__(self, num_labels: int, state_size: int, embedding: int, *others: Any, **named: Any) -> None:
+        super().__init__(num_labels, state_size, embedding, *others, **named)
         self.gate_label = nn.Linear(embedding, embedding)
         self.gate_mean = nn.Linear(embedding, embedding, bias=False)
 

@@ -15,7 +15,7 @@ from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer
 from ..data.labels import LabelVocabulary
 from ..data.readers import ReadCounts, detect_format, read_examples
-from ..data.splits import stratified_split
+from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
 from ..types import Example
@@ -97,21 +97,15 @@ def prepare(
 
 def _split(config: Config, train: Path) -> np.ndarray:
     """Part of every example when there is no validation file: a stratified share of the training file."""
-    ids: dict[str, int] = {}
-    label_sets = [
-        [ids.setdefault(label, len(ids)) for label in example.labels or ()]
-        for example in read_examples(train, config.data, labelled=True)
-    ]
-    if len(label_sets) < 2:
-        raise DataError("holds a single example; expected at least two, one to train on and one to validate.", train)
     share = config.data.valid_fraction
-    parts = stratified_split(label_sets, [1 - share, share], config.seed)
-    if not len(parts[VALID]):
-        parts = [parts[TRAIN][:-1], parts[TRAIN][-1:]]
-    if not len(parts[TRAIN]):
+    label_sets = (example.labels or () for example in read_examples(train, config.data, labelled=True))
+    part_of = part_of_each(label_sets, [1 - share, share], config.seed)
+    if len(part_of) < 2:
+        raise DataError("holds a single example; expected at least two, one to train on and one to validate.", train)
+    if not (part_of == VALID).any():
+        part_of[-1] = VALID
+    if not (part_of == TRAIN).any():
         raise DataError(f"data.valid_fraction {share} leaves nothing to train on; lower it.", train)
-    part_of = np.zeros(len(label_sets), dtype=np.int8)
-    part_of[parts[VALID]] = VALID
     return part_of
 
 

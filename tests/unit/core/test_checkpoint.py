@@ -198,11 +198,16 @@ def test_weights_of_another_shape_of_model(directory: Path, change: str) -> None
     assert "does not fit" in refused(directory)
 
 
-@pytest.mark.parametrize("name", FILES)
-@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"{}", b"\xff\xfe"])
+NONSENSE = [
+    (name, content)
+    for name in FILES
+    for content in (b"", b"{", b"[1]", b"{}", b"\xff\xfe")
+    if (name, content) != ("metrics.json", b"{}")  # a model may have no metrics
+]
+
+
+@pytest.mark.parametrize(("name", "content"), NONSENSE)
 def test_nonsense_under_a_right_manifest(directory: Path, name: str, content: bytes) -> None:
-    if name == "metrics.json" and content == b"{}":
-        pytest.skip("a model may have no metrics")
     (directory / name).write_bytes(content)
     fix_manifest(directory, name)
     refused(directory)
