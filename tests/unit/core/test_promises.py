@@ -1,0 +1,102 @@
+"""Small promises that are easy to break without noticing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from orderfree.build import build_network, complete_config, default_decoder
+from orderfree.checkpoint import TrainedModel
+from orderfree.cli.explain import explain, print_explanation
+from orderfree.config import Config, DataConfig
+from orderfree.data.readers import read_examples
+from orderfree.data.splits import part_of_each
+from orderfree.decoding.search import Search, searches
+from orderfree.errors import DataError, OrderfreeError
+from orderfree.evaluation import validate
+from orderfree.files import write_text
+from orderfree.inference import Predictor
+from orderfree.testing.toy import toy_corpus
+from orderfree.training.loop import Trainer
+from orderfree.training.prepare import Prepared, prepare
+
+TINY = {
+    "model": {"encoder_options": {"hidden": 8, "slots": 1}, "label_embedding": 4, "decoder_hidden": 8},
+    "training": {"epochs": 1, "tensorboard": False},
+}
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("data")
+    lines = [json.dumps({"text": e.text, "labels": e.labels}) for e in toy_corpus(1, 120, 1, 1).train]
+    (folder / "train.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    return prepare(complete_config(TINY, "the test"), folder / "train.jsonl", None, folder)
+
+
+def trainer(data: Prepared, folder: Path, **sections: dict) -> Trainer:
+    config = complete_config({**TINY, **sections}, "the test")
+    torch.manual_seed(1)
+    network = build_network(config, data.featurizer.input_size, len(data.labels))
+    return Trainer(TrainedModel(config, data.labels, data.featurizer, network), data, folder)
+
+
+def test_a_new_search_does_not_become_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = Search(searches["beam"].run, needs_sequence=True, needs_br=False)
+    monkeypatch.setattr(searches, "_entries", {**searches._entries, "mine": extra})
+    assert default_decoder(Config()) == "joint"
+
+
+@pytest.mark.parametrize(("fewest", "most"), [(3, 9), (0, 1)])
+def test_validation_scores_binary_relevance_within_the_limits(
+    data: Prepared, tmp_path: Path, fewest: int, most: int
+) -> None:
+    own = trainer(data, tmp_path, decoding={"min_labels": fewest, "max_labels": most})
+    found = validate(Predictor(own.trained), data.valid, ["br"])
+    assert fewest <= found.scores["br"]["predicted_labels_per_example"] <= most
+
+
+def test_no_limit_of_the_rollout_cuts_a_target(data: Prepared, tmp_path: Path) -> None:
+    own = trainer(data, tmp_path, objective={"sequence": "mle", "max_steps": 1, "extra_steps": 0})
+    batch = data.train.batch(data.train.lengths.argsort()[:20])
+    output = own.model(batch.inputs, own.roller(batch.targets))
+    chosen = torch.zeros(20, len(data.labels) + 1, dtype=torch.bool).scatter(1, output.rollout.sequence, True)
+    assert torch.equal(chosen[:, :-1], batch.targets)
+
+
+def test_a_file_gets_the_mode_the_user_wants(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_text(tmp_path / "private", "text")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OrderfreeError, match="not a regular file"):
+        write_text(tmp_path / "pipe", "text")
+    assert (tmp_path / "pipe").is_fifo()
+
+
+def test_half_a_character_in_an_id_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "half.jsonl"
+    path.write_text('{"id": "\\ud800", "text": "a"}\n', encoding="utf-8")
+    with pytest.raises(DataError, match=r"line 1: the field 'id' holds half a character"):
+        list(read_examples(path, DataConfig(), labelled=False))
+
+
+def test_labels_are_not_read_as_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    print_explanation(explain(["[/x]", "B"], ["B"], ["[/x]", "B"], 0.0, "hamming"))
+    assert "[/x]" in capsys.readouterr().out
+
+
+def test_the_part_of_each_example() -> None:
+    part_of = part_of_each([("a",), ("b",), ("a", "b"), ()] * 25, [0.8, 0.2], seed=1)
+    assert part_of.shape == (100,)
+    assert (part_of == 1).sum() == 20
