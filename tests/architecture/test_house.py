@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from orderfree.build import load_config
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "orderfree"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -72,3 +74,8 @@ def test_no_file_is_longer_than_a_person_reads(path: Path) -> None:
 def test_every_test_file_has_a_name_of_its_own() -> None:
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda path: "/".join(path.parts[-2:]))
+def test_every_config_of_the_project_is_valid(path: Path) -> None:
+    load_config(path)
