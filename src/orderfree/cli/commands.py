@@ -330,9 +330,6 @@ def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], whi
 
 
 def _print_scores(decoders: dict[str, dict[str, float]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
     shown = (
         "macro_f1",
         "micro_f1",
@@ -342,9 +339,17 @@ def _print_scores(decoders: dict[str, dict[str, float]]) -> None:
         "average",
         "macro_f1_of_means",
     )
-    table = Table("decoder", *(name.replace("_", " ") for name in shown), box=None)
-    for decoder, scores in decoders.items():
-        table.add_row(decoder, *(f"{scores[name]:.4f}" for name in shown))
+    header = ("decoder", *(name.replace("_", " ") for name in shown))
+    print_table(header, [(d, *(f"{scores[name]:.4f}" for name in shown)) for d, scores in decoders.items()])
+
+
+def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None)
+    for row in rows:
+        table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import OrderfreeError
+from .commands import AsJson, print_table
 
 if TYPE_CHECKING:
     pass
@@ -22,7 +22,6 @@ DataFolder = Annotated[
     Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA, else ../shared/data.")
 ]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of what is chosen at random.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 
 COLUMNS = ("documents", "labels", "words_per_sample", "labels_per_sample", "label_sets", "unseen_label_sets")
 
@@ -36,7 +35,7 @@ def list_corpora(as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps([dataclasses.asdict(info) for info in infos], ensure_ascii=False))
         return
-    _print_table(
+    print_table(
         ("corpus", "what it is", "comparable"),
         [(info.name, info.title, "yes" if info.comparable else "no") for info in infos],
     )
@@ -100,12 +99,12 @@ def describe(name: Name, data: DataFolder = None, seed: Seed = 1, as_json: AsJso
         (part, *(_shown(getattr(statistics, column)) for column in COLUMNS), _shown(statistics.unseen_documents))
         for part, statistics in found.items()
     ]
-    _print_table(("part", *(column.replace("_", " ") for column in COLUMNS), "documents with these"), rows)
+    print_table(("part", *(column.replace("_", " ") for column in COLUMNS), "documents with these"), rows)
     if info.printed:
         ours: dict[str, Any] = {part: found[part].documents for part in ("train", "valid", "test")}
         ours |= dataclasses.asdict(found["all"])
         print("\nThe paper's table of datasets")
-        _print_table(
+        print_table(
             ("", *(key.replace("_", " ") for key in info.printed)),
             [("paper", *map(_shown, info.printed.values())), ("here", *(_shown(ours[key]) for key in info.printed))],
         )
@@ -114,13 +113,3 @@ def describe(name: Name, data: DataFolder = None, seed: Seed = 1, as_json: AsJso
 
 def _shown(value: float | None) -> str:
     return "-" if value is None else f"{value:,.2f}" if isinstance(value, float) else f"{value:,}"
-
-
-def _print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)

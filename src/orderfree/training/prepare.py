@@ -15,6 +15,7 @@ from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer
 from ..data.labels import LabelVocabulary
 from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.readers.source import sibling
 from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
@@ -52,8 +53,8 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
             raise DataError(reason, path) from None
         kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
         if kind == "sgm":
-            sibling = path.with_name(path.name.replace("text", "label", 1))
-            found[f"{part}_labels"] = fingerprint(sibling) if sibling.is_file() else ""
+            labels = Path(sibling(str(path), "text", "label"))
+            found[f"{part}_labels"] = fingerprint(labels) if labels.is_file() else ""
     return found
 
 

@@ -64,7 +64,6 @@ def train(
             with writing_directory(out / TRAINING) as aside:
                 write_json(aside / RECORD, record)
         torch.set_num_threads(threads)
-        torch.manual_seed(config.seed)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
         prepared = prepare(config, train_file, valid_file, cache, say)
