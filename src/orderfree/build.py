@@ -7,20 +7,22 @@ from typing import Any
 
 import torch
 
-from .config import Config, Section, apply_setting, check, read_yaml
+from .config import Config, ModelConfig, Section, apply_setting, check, read_yaml
 from .data.featurizers import Featurizer, from_kind
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .errors import ConfigError, OrderfreeError
-from .nn.br_decoder import BRDecoder
+from .nn.br_decoder import BRDecoder, GivenScores
+from .nn.chain_decoder import ChainDecoder
 from .nn.encoders import encoders
 from .nn.label_decoder import LabelDecoder
 from .nn.model import OrderFreeModel
+from .nn.seq2set_decoder import Seq2SetDecoder
 from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
 
-LABEL_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder}
+RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder}
 
 
 def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
@@ -36,21 +38,24 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
     config, problems = check(Config, raw)
     model, objective = _section(raw, "model"), _section(raw, "objective")
     encoder = model.get("encoder", Config().model.encoder)
-    sequence = objective.get("sequence", Config().objective.sequence)
     encoder_options, found = _options(encoders, encoder, model.get("encoder_options"), "model.encoder_options")
     problems += found
-    sequence_options = None
-    if sequence is not None:
-        given = objective.get("sequence_options")
-        sequence_options, found = _options(objectives, sequence, given, "objective.sequence_options")
-        problems += found
+    objective_options = {}
+    for key, default in (("sequence", Config().objective.sequence), ("second", None)):
+        name = objective.get(key, default)
+        if name is not None:
+            where = f"{key}_options"
+            objective_options[where], found = _options(objectives, name, objective.get(where), f"objective.{where}")
+            problems += found
     if config is not None:
         problems += _contradictions(config)
     if problems or config is None:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
     if encoder_options is not None:
         config.model.encoder_options = encoder_options.model_dump()
-    config.objective.sequence_options = sequence_options.model_dump() if sequence_options is not None else {}
+    for where in ("sequence_options", "second_options"):
+        options = objective_options.get(where)
+        setattr(config.objective, where, options.model_dump() if options is not None else {})
     return config
 
 
@@ -74,6 +79,19 @@ def _contradictions(config: Config) -> list[str]:
     if config.objective.sequence is None and config.objective.br_weight == 0:
         return ["objective.sequence is null and objective.br_weight is 0: nothing would be trained; set one of them."]
     problems = []
+    if config.objective.sequence is None and config.objective.second is not None:
+        problems.append("objective.second needs objective.sequence: it is trained beside it.")
+    if config.model.label_decoder == "chain" and (
+        config.objective.sequence not in (None, "mle")
+        or config.objective.sequence_options.get("order", "frequent_first") != "frequent_first"
+        or config.objective.second is not None
+    ):
+        problems.append(
+            "model.label_decoder=chain goes from frequent labels to rare and says each once: "
+            "it needs objective.sequence=mle with order frequent_first, and no second objective."
+        )
+    if config.model.br_decoder == "scores" and config.model.encoder != "linear":
+        problems.append("model.br_decoder=scores needs model.encoder=linear: no other encoder scores labels.")
     available = decoders_of(config)
     for key, name in (
         ("training.select_decoder", config.training.select_decoder),
@@ -129,10 +147,13 @@ def featurizer_class(config: Config) -> type[Featurizer]:
 
 def build_network(config: Config, input_size: int, num_labels: int) -> OrderFreeModel:
     settings = config.model
-    encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout)
-    label_decoder = br_decoder = None
-    if config.objective.sequence is not None:
-        label_decoder = LABEL_DECODERS[settings.label_decoder](
+    encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout, num_labels)
+    label_decoder: LabelDecoder | ChainDecoder | None = None
+    br_decoder = None
+    if config.objective.sequence is not None and settings.label_decoder == "chain":
+        label_decoder = ChainDecoder(num_labels, _br_decoder(settings, num_labels, encoder.output_size))
+    elif config.objective.sequence is not None:
+        label_decoder = RECURRENT_DECODERS[settings.label_decoder](
             num_labels,
             encoder.output_size,
             settings.label_embedding,
@@ -142,22 +163,31 @@ def build_network(config: Config, input_size: int, num_labels: int) -> OrderFree
             settings.decoder_cell,
         )
     if config.objective.br_weight > 0:
-        br_decoder = BRDecoder(
-            num_labels,
-            encoder.output_size,
-            settings.br_hidden,
-            settings.br_layers,
-            settings.dropout,
-            settings.br_batch_norm,
-        )
+        br_decoder = _br_decoder(settings, num_labels, encoder.output_size)
     return OrderFreeModel(encoder, label_decoder, br_decoder, num_labels)
 
 
+def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDecoder | GivenScores:
+    if settings.br_decoder == "scores":
+        return GivenScores()
+    return BRDecoder(
+        num_labels, state_size, settings.br_hidden, settings.br_layers, settings.dropout, settings.br_batch_norm
+    )
+
+
 def build_objective(config: Config, labels: LabelVocabulary) -> SequenceObjective | None:
-    if config.objective.sequence is None:
+    return _objective(config.objective.sequence, config.objective.sequence_options, labels)
+
+
+def build_second_objective(config: Config, labels: LabelVocabulary) -> SequenceObjective | None:
+    return _objective(config.objective.second, config.objective.second_options, labels)
+
+
+def _objective(name: str | None, given: dict[str, Any], labels: LabelVocabulary) -> SequenceObjective | None:
+    if name is None:
         return None
-    entry = objectives[config.objective.sequence]
-    options = entry.Options.model_validate(config.objective.sequence_options)  # type: ignore[attr-defined]
+    entry = objectives[name]
+    options = entry.Options.model_validate(given)  # type: ignore[attr-defined]
     objective: SequenceObjective = entry(options, torch.arange(len(labels) + 1))  # ids run from frequent to rare
     return objective
 

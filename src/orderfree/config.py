@@ -54,15 +54,20 @@ class DataConfig(Section):
 
 
 class ModelConfig(Section):
-    encoder: str = Field("sparse", description="bilstm, sparse or dense")
+    encoder: str = Field("sparse", description="bilstm, sparse, linear or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
-    label_decoder: Literal["lstm", "sgm"] = Field(
-        "lstm", description="the paper's label decoder, or SGM's with global embedding"
+    label_decoder: Literal["lstm", "sgm", "seq2set", "chain"] = Field(
+        "lstm",
+        description="the paper's label decoder; SGM's with global embedding; Seq2Set's on a sequence decoder; "
+        "a chain of binary classifiers",
     )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
+    br_decoder: Literal["mlp", "scores"] = Field(
+        "mlp", description="the paper's binary-relevance decoder (Eq. 6), or the linear encoder's scores as they are"
+    )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(
         0, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
@@ -73,11 +78,17 @@ class ModelConfig(Section):
 
 class ObjectiveConfig(Section):
     sequence: str | None = Field(
-        "ocd", description="objective of the label decoder: ocd, mle or order_free; null: no label decoder"
+        "ocd",
+        description="objective of the label decoder: ocd, mle, order_free or self_critical; null: no label decoder",
     )
     sequence_options: dict[str, Any] = Field(
         default_factory=dict, description="options of that objective, listed below"
     )
+    second: str | None = Field(
+        None, description="objective trained beside it, on the same decoder or the one it stands on (seq2set)"
+    )
+    second_options: dict[str, Any] = Field(default_factory=dict, description="options of that second objective")
+    second_weight: Annotated[float, Field(gt=0)] = Field(1.0, description="its weight in the sum of losses")
     br_weight: Annotated[float, Field(ge=0)] = Field(
         1.0, description="lambda of Eq. 12, weight of binary relevance; 0: no binary-relevance decoder"
     )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,6 +56,7 @@ class BagInput:
     indices: Tensor  # (N,) int64
     weights: Tensor  # (N,) float32
     offsets: Tensor  # (B,) int64, first entry of each row
+    scores: Tensor | None = None  # (B, L) of linear classifiers that have not seen these examples, while training
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,9 @@ EncoderInput = TokenInput | BagInput | DenseInput
 
 def on_device(inputs: EncoderInput, device: torch.device) -> EncoderInput:
     """The same inputs on another device."""
-    return replace(inputs, **{field.name: getattr(inputs, field.name).to(device) for field in fields(inputs)})
+    given: dict[str, Any] = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+    moved: dict[str, Any] = {name: None if values is None else values.to(device) for name, values in given.items()}
+    return replace(inputs, **moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +128,22 @@ class Rollout:
     sequence: Tensor  # (B, K) int64: y~_1 … y~_K
     active: Tensor  # (B, K) bool: True up to and including the first <eos>
     fed: Tensor | None = None  # (B, K) what the decoder was fed instead of the sequence (scheduled sampling)
+    baseline: Tensor | None = None  # (B, K') sequences of another policy, to compare with
 
     def inputs(self, num_labels: int) -> Tensor:
         """y~_{t-1} for every step t: what was fed, shifted right behind the start symbol (the id L)."""
         fed = self.sequence if self.fed is None else self.fed
         start = torch.full_like(fed[:, :1], num_labels)  # (B, 1)
         return torch.cat([start, fed[:, :-1]], dim=1)  # (B, K)
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutPlan:
+    """Whose label sequences an objective wants; the names are those of `decoding/rollout`."""
+
+    policy: str
+    teacher_ratio: float = 1.0  # share of steps fed what the policy chose; the others are fed what the model samples
+    baseline: str | None = None  # policy of the sequences to compare with
 
 
 # roll(step, state) -> Rollout: a policy bound to its targets, handed to the model by the training loop.
@@ -143,6 +157,8 @@ class ModelOutput:
     br_logits: Tensor | None  # (B, L)
     rollout: Rollout | None
     sequence_logits: Tensor | None  # (B, K, L + 1), o_t at every step of the rollout
+    second_rollout: Rollout | None = None
+    second_logits: Tensor | None = None  # (B, K, L + 1) at every step of that one
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from orderfree.objectives import objectives
 from orderfree.objectives.ocd import OCD, OCDOptions
 from orderfree.registry import Registry
 from orderfree.testing.contracts import check_encoder, check_objective, check_reader, check_search
-from orderfree.types import EncoderOutput, Example, Hypotheses
+from orderfree.types import EncoderOutput, Example, Hypotheses, RolloutPlan
 
 
 @pytest.mark.parametrize("name", encoders.names())
@@ -75,8 +75,8 @@ def test_an_encoder_with_unmasked_states_is_caught(register) -> None:
 
 def test_an_encoder_with_a_dead_parameter_is_caught(register) -> None:
     class Flawed(DenseEncoder):
-        def __init__(self, options: DenseOptions, input_size: int, dropout: float) -> None:
-            super().__init__(options, input_size, dropout)
+        def __init__(self, options: DenseOptions, input_size: int, dropout: float, num_labels: int) -> None:
+            super().__init__(options, input_size, dropout, num_labels)
             self.unused = nn.Parameter(torch.zeros(1))
 
     with pytest.raises(AssertionError, match="no gradient reaches unused"):
@@ -85,8 +85,8 @@ def test_an_encoder_with_a_dead_parameter_is_caught(register) -> None:
 
 def test_an_encoder_whose_state_is_not_saved_is_caught(register) -> None:
     class Flawed(DenseEncoder):
-        def __init__(self, options: DenseOptions, input_size: int, dropout: float) -> None:
-            super().__init__(options, input_size, dropout)
+        def __init__(self, options: DenseOptions, input_size: int, dropout: float, num_labels: int) -> None:
+            super().__init__(options, input_size, dropout, num_labels)
             self.offset = torch.randn(1)
 
         def forward(self, inputs):
@@ -125,9 +125,8 @@ def test_a_flawed_objective_is_caught(register, flawed: type, sentence: str) -> 
 
 def test_an_unknown_policy_is_caught(register) -> None:
     class Flawed(OCD):
-        def __init__(self, options: OCDOptions, rank: torch.Tensor) -> None:
-            super().__init__(options, rank)
-            self.policy = "nobody"
+        def plan(self, done: float) -> RolloutPlan:
+            return RolloutPlan("nobody")
 
     with pytest.raises(AssertionError, match="'nobody' is not registered"):
         check_objective(register(objectives, Flawed))

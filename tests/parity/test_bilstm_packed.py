@@ -25,7 +25,7 @@ def reference_of(encoder: BiLSTMEncoder, layers: int) -> nn.LSTM:
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_states_final_states_and_gradients(layers: int) -> None:
     torch.manual_seed(layers)
-    encoder = BiLSTMEncoder(BiLSTMOptions(embedding=6, hidden=5, layers=layers), 30, 0.5).eval()
+    encoder = BiLSTMEncoder(BiLSTMOptions(embedding=6, hidden=5, layers=layers), 30, 0.5, 4).eval()
     reference = reference_of(encoder, layers)
     lengths = torch.tensor([7, 1, 4, 9, 2])
     ids = torch.randint(0, 30, (5, 9))

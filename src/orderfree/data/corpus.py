@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse
 import torch
 
-from ..types import Batch, Example
+from ..types import BagInput, Batch, Example
 from .featurizers import Arrays, Featurizer
 from .labels import LabelVocabulary
 
@@ -90,6 +91,7 @@ class Corpus:
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()  # zero-copy: columns point into the mapped file
         self.lengths: np.ndarray = table["length"].to_numpy()  # (N,)
         self._unknown = table["unknown"]
+        self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
         self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", *featurizer.columns)}
 
     def __len__(self) -> int:
@@ -98,7 +100,23 @@ class Corpus:
     def batch(self, rows: np.ndarray) -> Batch:
         arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
         targets = self.vocabulary.one_hot([self._columns["labels"][row] for row in rows])
-        return Batch(self.featurizer.collate(arrays), torch.from_numpy(targets), torch.from_numpy(rows))
+        inputs = self.featurizer.collate(arrays)
+        if self.scores is not None and isinstance(inputs, BagInput):
+            inputs = replace(inputs, scores=torch.from_numpy(self.scores[rows]))
+        return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows))
+
+    def targets(self) -> np.ndarray:
+        """(N, L) bool."""
+        return self.vocabulary.one_hot([self._columns["labels"][row] for row in range(len(self))])
+
+    def bag_matrix(self) -> scipy.sparse.csr_matrix:
+        """(N, V) of a corpus of bags."""
+        rows = range(len(self))
+        indices = [self._columns["indices"][row] for row in rows]
+        ends = np.cumsum([0, *(len(row) for row in indices)])
+        weights = np.concatenate([self._columns["weights"][row] for row in rows])
+        shape = (len(self), self.featurizer.input_size)
+        return scipy.sparse.csr_matrix((weights, np.concatenate(indices), ends), shape=shape)
 
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""

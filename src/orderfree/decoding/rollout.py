@@ -4,13 +4,13 @@ maximum likelihood, order-free RNN, OCD and OCD with correct prefixes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from ..registry import Registry
-from ..types import DecoderState, Rollout, Step
+from ..types import DecoderState, Rollout, RolloutPlan, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ def _asked(choice: Choice) -> Tensor:
 
 # OCD: y~_t ~ softmax(o_t + M_t), M_t = -inf on labels already predicted (Eq. 4).
 policies.register("sample")(Policy(lambda c: _sample(_asked(c), ~c.taken)))
+# Self-critical baseline: what greedy search would say.
+policies.register("best")(Policy(lambda c: _asked(c).masked_fill(c.taken, float("-inf")).argmax(dim=-1)))
 # OCD (correct prefix): the same among the labels still missing.
 policies.register("sample_missing")(Policy(lambda c: _sample(_asked(c), c.missing)))
 # Order-free RNN: the missing label the model likes best.
@@ -53,6 +55,17 @@ policies.register("best_missing")(Policy(lambda c: _asked(c).masked_fill(~c.miss
 policies.register("teacher")(
     Policy(lambda c: c.rank.expand_as(c.missing).masked_fill(~c.missing, c.rank.numel()).argmin(dim=-1), False)
 )
+
+
+def follow(
+    plan: RolloutPlan, step: Step, state: DecoderState, targets: Tensor, rank: Tensor, limits: Tensor
+) -> Rollout:
+    """The rollouts an objective asked for."""
+    rollout = roll_out(policies[plan.policy], step, state, targets, rank, limits, plan.teacher_ratio)
+    if plan.baseline is None:
+        return rollout
+    compared = roll_out(policies[plan.baseline], step, state, targets, rank, limits)
+    return replace(rollout, baseline=compared.sequence)
 
 
 def roll_out(

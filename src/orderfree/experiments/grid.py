@@ -188,7 +188,8 @@ def _result(
         "config_file": config_path.as_posix(),
         "updates": updates,
         "kept_update": kept,
-        "flattened": worse >= 3,  # three validations in a row were no better than the one kept
+        # three validations in a row were no better than the one kept, or there was nothing to descend to
+        "flattened": worse >= 3 or planned == 0,
         "cut_short": updates < planned and not (patience is not None and worse >= patience),
         "parameters": trained.network.parameter_count(),
         "train_examples": trained.provenance["train_examples"],
@@ -197,6 +198,8 @@ def _result(
         "parts": {},
         "combinations": found["combinations"],
         "position_accuracy": found["position_accuracy"],
+        "per_label": found["per_label"],
+        "confused_pairs": found["confused_pairs"],
         "by_frequency": {
             decoder: example_f1_by_frequency(
                 targets, [prediction.label_sets[decoder].labels for prediction in predictions], seen

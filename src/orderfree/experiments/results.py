@@ -79,6 +79,8 @@ class Result(Record):
     by_frequency: dict[str, list[FrequencyBin]] = {}
     curve: list[CurvePoint] = []
     examples: list[ShownExample] = []
+    per_label: list[dict[str, Any]] = []  # of the decoder the model prefers
+    confused_pairs: list[dict[str, Any]] = []
 
     @property
     def identity(self) -> tuple[str, str, str, int]:

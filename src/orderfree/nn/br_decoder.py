@@ -9,6 +9,13 @@ from ..types import EncoderOutput
 from .attention import Attention
 
 
+class GivenScores(nn.Module):
+    """The encoder's own label scores as they are (row "SVM")."""
+
+    def forward(self, encoded: EncoderOutput) -> Tensor:
+        return encoded.summary  # (B, L)
+
+
 class BRDecoder(nn.Module):
     """p_br = sigmoid(W_br [MLP(h_m); c_br]), c_br attended to with the MLP's output as the query."""
 

@@ -40,6 +40,11 @@ class LabelDecoder(nn.Module):
         self.output = nn.Linear(hidden, num_labels + 1)  # the last column is <eos>
         self.dropout = nn.Dropout(dropout)
 
+    @property
+    def first_stage(self) -> LabelDecoder:
+        """What a second objective trains: the decoder itself, unless it stands on another one."""
+        return self
+
     def start(self, encoded: EncoderOutput) -> DecoderState:
         """h_0^d = h_m^e, layer by layer; decoder layers beyond the encoder's start at zero, and so do all cells.
 

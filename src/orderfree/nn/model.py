@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from ..types import EncoderInput, ModelOutput, Roll
-from .br_decoder import BRDecoder
+from ..types import EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
+from .br_decoder import BRDecoder, GivenScores
+from .chain_decoder import ChainDecoder
 from .label_decoder import LabelDecoder
 
 
@@ -14,7 +15,11 @@ class OrderFreeModel(nn.Module):
     """An encoder under a label decoder, a binary-relevance decoder, or both."""
 
     def __init__(
-        self, encoder: nn.Module, label_decoder: LabelDecoder | None, br_decoder: BRDecoder | None, num_labels: int
+        self,
+        encoder: nn.Module,
+        label_decoder: LabelDecoder | ChainDecoder | None,
+        br_decoder: BRDecoder | GivenScores | None,
+        num_labels: int,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -22,20 +27,28 @@ class OrderFreeModel(nn.Module):
         self.br_decoder = br_decoder
         self.num_labels = num_labels
 
-    def forward(self, inputs: EncoderInput, roll: Roll | None = None) -> ModelOutput:
+    def forward(self, inputs: EncoderInput, roll: Roll | None = None, second_roll: Roll | None = None) -> ModelOutput:
         """One training pass: encode once for both decoders, let `roll` choose a label sequence, score that sequence.
 
-        Choosing needs no gradient, so it runs step by step without one; scoring then takes all steps in one call.
+        `second_roll` does the same for the objective trained beside it, on the decoder's first stage.
         """
         encoded = self.encoder(inputs)
         br_logits = self.br_decoder(encoded) if self.br_decoder is not None else None
         if self.label_decoder is None or roll is None:
             return ModelOutput(br_logits, None, None)
-        state = self.label_decoder.start(encoded)
+        rollout, logits = self._roll(self.label_decoder, encoded, roll)
+        if second_roll is None:
+            return ModelOutput(br_logits, rollout, logits)
+        second = self._roll(self.label_decoder.first_stage, encoded, second_roll)
+        return ModelOutput(br_logits, rollout, logits, *second)
+
+    def _roll(self, decoder: LabelDecoder | ChainDecoder, encoded: EncoderOutput, roll: Roll) -> tuple[Rollout, Tensor]:
+        """Choosing needs no gradient, so it runs step by step without one; scoring then takes all steps in one call."""
+        state = decoder.start(encoded)
         with torch.no_grad():
-            rollout = roll(self.label_decoder.step, state)
-        logits, _ = self.label_decoder.unroll(rollout.inputs(self.num_labels), state)
-        return ModelOutput(br_logits, rollout, logits)
+            rollout = roll(decoder.step, state)
+        logits, _ = decoder.unroll(rollout.inputs(self.num_labels), state)
+        return rollout, logits
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())

@@ -3,10 +3,8 @@
 An objective is a class with
     Options                   its settings, a config Section
     __init__(options, rank)   rank (L + 1,): labels from frequent to rare, <eos> last
-    policy                    name of the rollout policy that chooses its sequences, see `decoding/rollout`
     rank                      (L + 1,) the order a teacher follows
-    teacher_ratio(done)       share of steps fed what the policy chose, when `done` (0 … 1) of training is done;
-                              the others are fed what the model samples itself (scheduled sampling)
+    plan(done)                whose label sequences it wants when `done` (0 … 1) of training is done
     step_losses(logits, rollout, targets) -> (B, K), loss of every step; the caller leaves out inactive ones
 """
 
@@ -18,19 +16,18 @@ from torch import Tensor
 
 from ..config import Section
 from ..registry import Registry
-from ..types import Rollout
+from ..types import Rollout, RolloutPlan
 
 
 class SequenceObjective(Protocol):
     Options: ClassVar[type[Section]]
-    policy: str
     rank: Tensor
 
-    def teacher_ratio(self, done: float) -> float: ...
+    def plan(self, done: float) -> RolloutPlan: ...
 
     def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor: ...
 
 
 objectives: Registry[type] = Registry("objective")
 
-from . import ocd, teacher_forcing  # noqa: E402, F401  (each registers itself)
+from . import ocd, self_critical, teacher_forcing  # noqa: E402, F401  (each registers itself)

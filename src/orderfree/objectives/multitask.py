@@ -16,17 +16,28 @@ def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def multitask(
-    output: ModelOutput, targets: Tensor, objective: SequenceObjective | None, br_weight: float, normalise: str
+    output: ModelOutput,
+    targets: Tensor,
+    objective: SequenceObjective | None,
+    br_weight: float,
+    normalise: str,
+    second: SequenceObjective | None = None,
+    second_weight: float = 1.0,
 ) -> LossTerms:
-    """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out."""
+    """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out.
+
+    A second objective of the label decoder is added in the same way."""
     terms: dict[str, Tensor] = {}
     total = torch.zeros((), device=targets.device)
-    if objective is not None and output.sequence_logits is not None and output.rollout is not None:
-        active = output.rollout.active
-        losses = objective.step_losses(output.sequence_logits, output.rollout, targets) * active  # (B, K)
-        divisor = len(targets) if normalise == "sequence" else active.sum()  # Eq. 10 sums over the steps of a sequence
-        terms["sequence"] = losses.sum() / divisor
-        total = total + terms["sequence"]
+    for name, own, logits, rollout, weight in (
+        ("sequence", objective, output.sequence_logits, output.rollout, 1.0),
+        ("second", second, output.second_logits, output.second_rollout, second_weight),
+    ):
+        if own is not None and logits is not None and rollout is not None:
+            losses = own.step_losses(logits, rollout, targets) * rollout.active  # (B, K)
+            divisor = len(targets) if normalise == "sequence" else rollout.active.sum()  # Eq. 10 sums over the steps
+            terms[name] = losses.sum() / divisor
+            total = total + weight * terms[name]
     if output.br_logits is not None:
         terms["br"] = binary_cross_entropy(output.br_logits, targets)
         total = total + br_weight * terms["br"]

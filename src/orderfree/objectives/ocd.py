@@ -22,7 +22,7 @@ from pydantic import Field
 from torch import Tensor
 
 from ..config import Section
-from ..types import Rollout
+from ..types import Rollout, RolloutPlan
 from . import objectives
 
 
@@ -51,10 +51,9 @@ class OCD:
 
     def __init__(self, options: OCDOptions, rank: Tensor) -> None:
         self.options, self.rank = options, rank
-        self.policy = "sample" if options.prefix == "sampled" else "sample_missing"
 
-    def teacher_ratio(self, done: float) -> float:
-        return 1.0  # what OCD feeds is the model's own already
+    def plan(self, done: float) -> RolloutPlan:
+        return RolloutPlan("sample" if self.options.prefix == "sampled" else "sample_missing")
 
     def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
         q_values = optimal_q_values(targets, rollout.sequence, self.options.reward)  # (B, K, L + 1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
 
 from ..config import Section
-from ..types import Rollout
+from ..types import Rollout, RolloutPlan
 from . import objectives
 
 Ratio = Annotated[float, Field(ge=0, le=1)]
@@ -32,15 +32,22 @@ class MLEOptions(TeacherOptions):
 class Teacher:
     """-log p_rnn of the sequence the policy chose, whatever the decoder was fed."""
 
+    policy: ClassVar[str]
+
     def __init__(self, options: TeacherOptions, rank: Tensor) -> None:
         self.options, self.rank = options, rank
 
-    def teacher_ratio(self, done: float) -> float:
-        return self.options.teacher_start + done * (self.options.teacher_end - self.options.teacher_start)
+    def plan(self, done: float) -> RolloutPlan:
+        ratio = self.options.teacher_start + done * (self.options.teacher_end - self.options.teacher_start)
+        return RolloutPlan(self.policy, ratio)
 
     def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
-        log_probs = logits.log_softmax(dim=-1)  # (B, K, L + 1)
-        return -log_probs.gather(2, rollout.sequence[..., None])[..., 0]  # (B, K)
+        return negative_log_likelihood(logits, rollout.sequence)
+
+
+def negative_log_likelihood(logits: Tensor, sequence: Tensor) -> Tensor:
+    """-log p_rnn of every label of a sequence: logits (B, K, L + 1), sequence (B, K) -> (B, K)."""
+    return -logits.log_softmax(dim=-1).gather(2, sequence[..., None])[..., 0]
 
 
 @objectives.register("mle")

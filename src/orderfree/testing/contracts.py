@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from ..config import DataConfig, Section
 from ..data.readers import read_examples
 from ..data.writers import WRITERS, write_examples
 from ..decoding.beam import Limits
-from ..decoding.rollout import policies, roll_out
+from ..decoding.rollout import follow, policies
 from ..decoding.search import searches
 from ..errors import OrderfreeError
 from ..nn.encoders import encoders
@@ -46,7 +47,10 @@ def check_encoder(name: str) -> None:
     featurizer = featurizer_class(config).fit(examples, config.data, options)
     rows = [featurizer.encode(example).arrays for example in examples]
     torch.manual_seed(0)
-    encoder: nn.Module = entry(options, featurizer.input_size, 0.5).eval()
+    encoder: nn.Module = entry(options, featurizer.input_size, 0.5, LABELS).eval()
+    for weights in encoder.parameters():
+        if not weights.requires_grad:  # what is solved starts at zero, where all inputs look alike
+            weights.copy_(torch.rand_like(weights))
     together = _encode(encoder, featurizer.collate(rows))
     _check_encoder_output(name, encoder, together, len(rows))
 
@@ -57,12 +61,13 @@ def check_encoder(name: str) -> None:
         )
     again = _encode(encoder, featurizer.collate(rows))
     assert torch.equal(again.states, together.states), f"encoder {name!r}: is random in eval mode."
-    twin = entry(options, featurizer.input_size, 0.5).eval()
+    twin = entry(options, featurizer.input_size, 0.5, LABELS).eval()
     twin.load_state_dict(encoder.state_dict())
     assert torch.equal(_encode(twin, featurizer.collate(rows)).states, together.states), (
         f"encoder {name!r}: keeps something its state_dict does not hold: a saved model would predict otherwise."
     )
-    _check_gradients(name, encoder, featurizer.collate(rows))
+    if any(weights.requires_grad for weights in encoder.parameters()):  # those of a solved encoder do not
+        _check_gradients(name, encoder, featurizer.collate(rows))
     network = build_network(config, featurizer.input_size, LABELS).eval()
     output = network(featurizer.collate(rows))
     assert output.br_logits is not None
@@ -75,9 +80,12 @@ def check_objective(name: str) -> None:
     options = _options(entry, f"objective {name!r}")
     rank = torch.arange(LABELS + 1)
     objective = entry(options, rank)
-    assert objective.policy in policies, (
-        f"objective {name!r}: its policy {objective.policy!r} is not registered; known: {', '.join(policies.names())}."
-    )
+    for done in (0.0, 0.5, 1.0):
+        plan = objective.plan(done)
+        for policy in (plan.policy, plan.baseline):
+            assert policy is None or policy in policies, (
+                f"objective {name!r}: its policy {policy!r} is not registered; known: {', '.join(policies.names())}."
+            )
     assert sorted(objective.rank.tolist()) == rank.tolist(), (
         f"objective {name!r}: rank must hold each of 0 … L once, one for each label and <eos>."
     )
@@ -101,7 +109,7 @@ def check_objective(name: str) -> None:
         f"objective {name!r}: a small step against its gradient does not lower the loss."
     )
     for place in range(len(targets)):
-        alone = Rollout(rollout.sequence[place : place + 1], rollout.active[place : place + 1])
+        alone = _with_each(rollout, itemgetter(slice(place, place + 1)))
         own = objective.step_losses(logits[place : place + 1], alone, targets[place : place + 1])
         assert torch.allclose(own, losses[place : place + 1], atol=TOLERANCE), (
             f"objective {name!r}: the loss of a row depends on the other rows of its batch."
@@ -258,7 +266,14 @@ def _rollout(objective: Any, targets: Tensor) -> Rollout:
     step, state = prefix_model(len(targets), targets.shape[1], seed=5)
     torch.manual_seed(5)
     limits = torch.full((len(targets),), targets.shape[1] + 2)
-    return roll_out(policies[objective.policy], step, state, targets, objective.rank, limits)
+    return follow(objective.plan(done=1.0), step, state, targets, objective.rank, limits)
+
+
+def _with_each(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout:
+    """A rollout with all its tensors changed in the same way."""
+    tensors: dict[str, Any] = {field.name: getattr(rollout, field.name) for field in dataclasses.fields(rollout)}
+    changed: dict[str, Any] = {name: v if v is None else change(v) for name, v in tensors.items()}
+    return Rollout(**changed)
 
 
 def _check_label_names_do_not_matter(
@@ -267,7 +282,9 @@ def _check_label_names_do_not_matter(
     new_id = torch.tensor([2, 0, 3, 1, LABELS])  # label 0 becomes label 2 …; <eos> stays
     old_id = new_id.argsort()
     renamed = objective.step_losses(
-        logits[..., old_id], Rollout(new_id[rollout.sequence], rollout.active), targets[:, old_id[:-1]]
+        logits[..., old_id],
+        _with_each(rollout, lambda values: values if values.dtype == torch.bool else new_id[values]),
+        targets[:, old_id[:-1]],
     )
     before = objective.step_losses(logits, rollout, targets)
     assert torch.allclose(renamed * rollout.active, before * rollout.active, atol=TOLERANCE), (

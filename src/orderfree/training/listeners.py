@@ -79,8 +79,9 @@ class ProgressLines:
 
     def validated(self, progress: RunProgress, row: dict[str, Any]) -> None:
         scores = row["validation"][self.decoder]
+        loss = f", epoch {row['epoch']}: loss {row['loss']:.4f}, " if "loss" in row else ": "
         line = (
-            f"update {row['update']:,} of {self.total:,}, epoch {row['epoch']}: loss {row['loss']:.4f}, "
+            f"update {row['update']:,} of {self.total:,}{loss}"
             f"{self.decoder} {self.metric} {scores[self.metric]:.4f}, subset accuracy {scores['subset_accuracy']:.4f}"
         )
         self.console.print(line + (" *" if row["best"] else ""), highlight=False, soft_wrap=True)

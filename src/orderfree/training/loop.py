@@ -13,15 +13,16 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from ..build import build_objective, decoders_of, preferred_decoder
+from ..build import build_objective, build_second_objective, decoders_of, preferred_decoder
 from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, length_bucketed
-from ..decoding.rollout import policies, roll_out
+from ..decoding.rollout import follow
 from ..errors import TrainingError
 from ..evaluation import Validation, validate
 from ..inference import Predictor
+from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
-from ..types import Batch, DecoderState, LossTerms, Rollout, Step, on_device
+from ..types import Batch, LossTerms, Roll, on_device
 from .prepare import Prepared
 from .state import Progress, load_state, save_state
 
@@ -59,10 +60,13 @@ class Trainer:
         self.config = self.trained.config
         settings = self.config.training
         self.objective = build_objective(self.config, self.trained.labels)
+        self.second = build_second_objective(self.config, self.trained.labels)
         self.network = self.trained.network
         self.accelerator = Accelerator()
+        # an SVM has nothing left to descend to: it is validated once, and that is its training
+        descends = any(weights.requires_grad for weights in self.network.parameters())
         optimizer = torch.optim.AdamW(
-            self.network.parameters(),
+            self.network.parameters() if descends else [torch.zeros(1, requires_grad=True)],
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
             fused=True,
@@ -73,6 +77,7 @@ class Trainer:
         self.saved_at = self.clock()
         batches = batches_per_epoch(len(self.data.train), settings.batch_size)
         self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
+        self.total_updates *= descends
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
         self.select_decoder = settings.select_decoder or preferred_decoder(self.config)
         self.validated_decoders = [
@@ -89,6 +94,8 @@ class Trainer:
         for listener in self.listeners:
             listener.started(self.progress, self.total_updates)
         try:
+            if self.total_updates == 0:
+                self.run_validation()
             while not self.progress.finished:
                 if not self.run_epoch():
                     return False
@@ -146,27 +153,25 @@ class Trainer:
 
     def losses(self, batch: Batch) -> LossTerms:
         settings = self.config.objective
-        roll = self.roller(batch.targets) if self.objective is not None else None
-        output = self.model(batch.inputs, roll)
-        return multitask(output, batch.targets, self.objective, settings.br_weight, settings.normalise)
+        roll = self.roller(self.objective, batch.targets)
+        output = self.model(batch.inputs, roll, self.roller(self.second, batch.targets))
+        return multitask(
+            output, batch.targets, self.objective, settings.br_weight, settings.normalise,
+            self.second, settings.second_weight,
+        )  # fmt: skip
 
-    def roller(self, targets: Tensor) -> Callable[[Step, DecoderState], Rollout]:
-        """The objective's policy, bound to the targets of one batch."""
-        objective, settings = self.objective, self.config.objective
-        assert objective is not None, "only called with a sequence objective"
-        policy = policies[objective.policy]
+    def roller(self, objective: SequenceObjective | None, targets: Tensor) -> Roll | None:
+        """What an objective wants to be trained on now, bound to the targets of one batch."""
+        if objective is None:
+            return None
+        settings = self.config.objective
+        plan = objective.plan(self.progress.update / self.total_updates)
         needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
         limits = needed.clamp(min=settings.max_steps)
         if settings.extra_steps is not None:
             limits = limits.minimum(needed + settings.extra_steps)
-
-        ratio = objective.teacher_ratio(self.progress.update / self.total_updates)
         rank = objective.rank.to(targets.device)
-
-        def roll(step: Step, state: DecoderState) -> Rollout:
-            return roll_out(policy, step, state, targets, rank, limits, ratio)
-
-        return roll
+        return lambda step, state: follow(plan, step, state, targets, rank, limits)
 
     def set_learning_rate(self) -> None:
         settings = self.config.training

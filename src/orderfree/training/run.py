@@ -23,6 +23,7 @@ from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import fingerprints, prepare
+from .solve import solve_encoder
 
 RECORD = "run.json"
 REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
@@ -69,6 +70,7 @@ def train(
         prepared = prepare(config, train_file, valid_file, cache, say)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
+        solve_encoder(network, prepared.train, cache, config.seed, say)
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")

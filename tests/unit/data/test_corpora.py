@@ -16,7 +16,7 @@ from orderfree.data.readers import read_examples
 from orderfree.errors import ConfigError, DataError, OrderfreeError
 from orderfree.types import Example
 
-NAMES = ["aapd-r", "aapd-r-official", "aapd-r-resplit", "rcv1-subset", "reuters", "reuters-multi"]
+NAMES = ["aapd-r", "aapd-r-resplit", "rcv1-subset", "reuters", "reuters-multi"]
 # Twenty training and three test documents; "odd" is in no test document and so does not count.
 TRAIN = {f"training/{n}": ("earn", "acq") if n % 5 == 0 else ("earn",) for n in range(1, 21)}
 TEST = {"test/101": ("earn",), "test/102": ("earn", "acq"), "test/103": ("acq",)}
@@ -110,6 +110,7 @@ def test_what_is_missing_or_damaged_is_named_with_what_to_get(tmp_path):
 
     path = tmp_path / "aapd" / "train_reconstructed.jsonl.gz"
     write_jsonl(path, {"1": ("a",)})
+    write_jsonl(tmp_path / "aapd" / "test.jsonl.gz", {"2": ("a",)})
     path.write_bytes(path.read_bytes()[:-12])
     with pytest.raises(DataError, match=r"train_reconstructed\.jsonl\.gz: the gzip file is damaged .*lancopku"):
         list(load_parts("aapd-r", tmp_path, seed=1)["train"]())

@@ -20,8 +20,7 @@ def _data():
 DOCUMENTS = {
     "reuters": {"train": 6993, "valid": 776, "test": 3019, "test_multi": 436},
     "reuters-multi": {"train": 6993, "valid": 776, "test": 436},
-    "aapd-r": {"train": 35889, "valid": 2013, "test": 2021},
-    "aapd-r-official": {"train": 35889, "valid": 2013, "test": 1000},
+    "aapd-r": {"train": 35889, "valid": 2013, "test": 2021, "test_official": 1000},
     "aapd-r-resplit": {"train": 34203, "valid": 2860, "test": 2860, "test_seen": 1430, "test_unseen": 1430},
     "rcv1-subset": {"train": 8483, "valid": 2939, "test": 3001},
 }

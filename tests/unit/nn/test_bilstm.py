@@ -12,7 +12,7 @@ LENGTHS = torch.tensor([5, 1, 8, 3])
 @pytest.fixture
 def encoder() -> BiLSTMEncoder:
     torch.manual_seed(0)
-    return BiLSTMEncoder(BiLSTMOptions(embedding=6, hidden=5, layers=2), 30, 0.5).eval()
+    return BiLSTMEncoder(BiLSTMOptions(embedding=6, hidden=5, layers=2), 30, 0.5, 4).eval()
 
 
 @pytest.fixture

@@ -9,11 +9,12 @@ from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits, beam_search
 from orderfree.decoding.exhaustive import exhaustive_search
 from orderfree.nn.label_decoder import LabelDecoder
+from orderfree.nn.seq2set_decoder import Seq2SetDecoder
 from orderfree.nn.sgm_decoder import SGMDecoder
 from orderfree.types import EncoderOutput
 
 B, T, H, L = 3, 4, 6, 4
-KINDS = [(LabelDecoder, "gru"), (SGMDecoder, "lstm"), (SGMDecoder, "gru")]
+KINDS = [(LabelDecoder, "gru"), (SGMDecoder, "lstm"), (SGMDecoder, "gru"), (Seq2SetDecoder, "lstm")]
 
 
 def make_decoder(kind: type[LabelDecoder], cell: str) -> LabelDecoder:
@@ -86,3 +87,32 @@ def test_they_are_built_from_the_config(model: dict) -> None:
     if "decoder_cell" in model:
         assert isinstance(network.label_decoder.recurrent, torch.nn.GRU)
         assert isinstance(network.encoder.forwards[0], torch.nn.GRU)
+
+
+@torch.no_grad()
+def test_the_set_decoder_reads_what_the_sequence_decoder_named() -> None:
+    decoder = make_decoder(Seq2SetDecoder, "lstm")
+    encoded = make_encoded()
+    limits = Limits(width=1, max_labels=L)
+    greedy = beam_search(decoder.first_stage.step, decoder.first_stage.start(encoded), L, limits, None).sequences[:, 0]
+    named = (greedy != L).sum(dim=1)  # (B,)
+    state = decoder.start(encoded)
+    assert state.mask[:, :T].equal(encoded.mask)
+    assert state.mask[:, T:].sum(dim=1).tolist() == (named + 1).tolist()  # its labels, and the step at which it ended
+    before, _ = decoder.step(torch.full((B,), L), state)
+    decoder.first_stage.embed.weight.add_(1.0)
+    after, _ = decoder.step(torch.full((B,), L), decoder.start(encoded))
+    assert not torch.allclose(before, after)
+
+
+@torch.no_grad()
+def test_what_one_row_names_does_not_touch_another() -> None:
+    """Rows end after different numbers of labels: the shorter ones are masked, not padded with something seen."""
+    decoder = make_decoder(Seq2SetDecoder, "lstm")
+    encoded = make_encoded()
+    together, _ = decoder.step(torch.full((B,), L), decoder.start(encoded))
+    for place in range(B):
+        own = slice(place, place + 1)
+        alone = EncoderOutput(encoded.states[own], encoded.mask[own], encoded.final_hidden[:, own])
+        logits, _ = decoder.step(torch.full((1,), L), decoder.start(alone))
+        assert torch.allclose(logits[0], together[place], atol=1e-5)

@@ -31,7 +31,7 @@ def test_br_decoder_reads_summary_and_states(layers: int) -> None:
 
 def test_the_bag_is_a_weighted_sum_whatever_the_order_of_its_terms() -> None:
     torch.manual_seed(0)
-    encoder = SparseEncoder(SparseOptions(hidden=5, slots=3), 10, 0.5).eval()
+    encoder = SparseEncoder(SparseOptions(hidden=5, slots=3), 10, 0.5, 4).eval()
     bags = BagInput(torch.tensor([4, 2, 7, 2]), torch.tensor([0.5, 1.0, 2.0, 3.0]), torch.tensor([0, 2, 2]))
     turned = BagInput(torch.tensor([2, 4, 2, 7]), torch.tensor([1.0, 0.5, 3.0, 2.0]), torch.tensor([0, 2, 2]))
     output = encoder(bags)
@@ -47,7 +47,7 @@ def test_the_bag_is_a_weighted_sum_whatever_the_order_of_its_terms() -> None:
 
 def test_the_summary_of_frames_is_their_mean() -> None:
     torch.manual_seed(0)
-    encoder = DenseEncoder(DenseOptions(hidden=5, layers=2), 3, 0.5).eval()
+    encoder = DenseEncoder(DenseOptions(hidden=5, layers=2), 3, 0.5, 4).eval()
     frames = torch.randn(2, 4, 3)
     output = encoder(DenseInput(frames, torch.tensor([4, 2])))
     assert torch.allclose(output.summary[1], encoder.stack(frames[1, :2]).mean(dim=0), atol=1e-6)

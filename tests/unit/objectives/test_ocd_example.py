@@ -86,8 +86,8 @@ def test_repeating_a_label_is_punished_though_it_is_never_sampled() -> None:
 
 
 def test_the_policy_follows_the_prefix_option() -> None:
-    assert OCD(OCDOptions(), RANK).policy == "sample"
-    assert OCD(OCDOptions(prefix="correct"), RANK).policy == "sample_missing"
+    assert OCD(OCDOptions(), RANK).plan(0.5).policy == "sample"
+    assert OCD(OCDOptions(prefix="correct"), RANK).plan(0.5).policy == "sample_missing"
 
 
 def test_without_targets_only_eos_is_optimal() -> None:

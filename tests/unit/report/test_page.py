@@ -52,6 +52,8 @@ CARD: dict[str, Any] = {
     "seed": 0,
     "versions": {"torch": "2.9"},
     "command": "orderfree train data.jsonl",
+    "facts": {"Training examples": "2,000"},
+    "text": "# The card\n\nKnows `sport` (514).",
 }
 
 
@@ -177,6 +179,18 @@ def test_how_it_was_made(page):
         assert said in page
 
 
+def test_the_model_card(page):
+    assert "<h3>The card</h3>\n<p>Knows <code>sport</code> (514).</p>" in page
+    assert "<dt>Training examples</dt><dd>2,000</dd>" in page
+
+
+def test_validation_scores_say_what_they_are():
+    page = render({"part": "validation", "decoders": EVALUATION["decoders"], "notes": ["Make `x <y>`."]}, HISTORY, CARD)
+    assert "Scores on the validation part" in page
+    assert '<p class="notice">Make <code>x &lt;y&gt;</code>.</p>' in page
+    assert headings(page) == ["decoders", "curves", "card", "making"]
+
+
 def poisoned(content: Any) -> Any:
     text = json.dumps(content)
     for word in ("joint", "rare", "frequent", "novel", "a", "one", "some words", "test.jsonl", "toy", "torch", "1.2.3"):
@@ -186,7 +200,9 @@ def poisoned(content: Any) -> Any:
 
 def test_everything_foreign_is_escaped():
     page = render(
-        poisoned(EVALUATION), poisoned(HISTORY), {**poisoned(CARD), "command": ATTACK, "config": {"x": ATTACK}}
+        poisoned(EVALUATION),
+        poisoned(HISTORY),
+        {**poisoned(CARD), "command": ATTACK, "config": {"x": ATTACK}, "text": ATTACK, "facts": {ATTACK: ATTACK}},
     )
     assert headings(page) == list(SECTIONS)
     assert page.count("&lt;script&gt;alert(1)&lt;/script&gt;") > 20

@@ -35,7 +35,8 @@ PRINTED = printed_row(53_840, 1_000, 1_000, 54, 163.42, 2.41)
         "AAPD, reconstructed",
         ADVICE,
         comparable=False,
-        caveat=f"{RECONSTRUCTED}. The split is by the hash of the arXiv number, whatever the seed.",
+        caveat=f"{RECONSTRUCTED}. The split is by the hash of the arXiv number, whatever the seed. test_official "
+        "is the official test part, whose label sets are shifted against those of this training part.",
         printed=PRINTED,
     )
 )
@@ -46,27 +47,12 @@ def load_aapd_r(root: Path, seed: int) -> Parts:
         "train": kept(documents, lambda example: _fold(example) > 1),
         "valid": kept(documents, lambda example: _fold(example) == 1),
         "test": kept(documents, lambda example: _fold(example) == 0),
+        "test_official": part_of_file(root / "aapd" / "test.jsonl.gz", ADVICE),
     }
 
 
 def _fold(example: Example) -> int:
     return int(hashlib.md5(example.id.encode(), usedforsecurity=False).hexdigest(), 16) % FOLDS
-
-
-@corpus(
-    CorpusInfo(
-        "aapd-r-official",
-        "AAPD, reconstructed; official test part (shifted)",
-        ADVICE,
-        comparable=False,
-        caveat=f"{RECONSTRUCTED}: the label sets of the test part are shifted against those of the training part.",
-        printed=PRINTED,
-    )
-)
-def load_aapd_r_official(root: Path, seed: int) -> Parts:
-    """Training and validation parts of aapd-r, so that a model of that corpus can be tested here too."""
-    parts = load_aapd_r(root, seed)
-    return parts | {"test": part_of_file(root / "aapd" / "test.jsonl.gz", ADVICE)}
 
 
 @corpus(

@@ -3,9 +3,11 @@
 An encoder is a module with
     Options          its settings, a config Section
     input_kind       "tokens", "bag" or "dense": what it is fed, see `data/featurizers`
-    __init__(options, input_size, dropout)    input_size: vocabulary size, or features per frame
+    __init__(options, input_size, dropout, num_labels)    input_size: vocabulary size, or features per frame
     output_size      H
     forward(inputs) -> EncoderOutput
+One that is solved before training instead of descended to has besides
+    solve(features, targets, seed) -> (N, L) scores to train the decoders on, see `linear`
 """
 
 from __future__ import annotations
@@ -27,4 +29,4 @@ class Encoder(Protocol):
 
 encoders: Registry[type] = Registry("encoder")
 
-from . import bilstm, dense, sparse  # noqa: E402, F401  (each registers itself)
+from . import bilstm, dense, linear, sparse  # noqa: E402, F401  (each registers itself)

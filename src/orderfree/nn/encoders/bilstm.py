@@ -33,7 +33,7 @@ class BiLSTMEncoder(nn.Module):
     Options = BiLSTMOptions
     input_kind: ClassVar[str] = "tokens"
 
-    def __init__(self, options: BiLSTMOptions, input_size: int, dropout: float) -> None:
+    def __init__(self, options: BiLSTMOptions, input_size: int, dropout: float, num_labels: int) -> None:
         super().__init__()
         self.output_size = 2 * options.hidden
         self.embed = nn.Embedding(input_size, options.embedding)

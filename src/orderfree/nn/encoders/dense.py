@@ -28,7 +28,7 @@ class DenseEncoder(nn.Module):
     Options = DenseOptions
     input_kind: ClassVar[str] = "dense"
 
-    def __init__(self, options: DenseOptions, input_size: int, dropout: float) -> None:
+    def __init__(self, options: DenseOptions, input_size: int, dropout: float, num_labels: int) -> None:
         super().__init__()
         self.output_size = options.hidden
         sizes = [input_size] + [options.hidden] * options.layers

@@ -34,7 +34,7 @@ class SparseEncoder(nn.Module):
     Options = SparseOptions
     input_kind: ClassVar[str] = "bag"
 
-    def __init__(self, options: SparseOptions, input_size: int, dropout: float) -> None:
+    def __init__(self, options: SparseOptions, input_size: int, dropout: float, num_labels: int) -> None:
         super().__init__()
         self.output_size = options.hidden
         self.slots = options.slots

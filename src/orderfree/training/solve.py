@@ -1,0 +1,39 @@
+"""Encoders that are solved at once, before the first update."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+
+from ..data.corpus import Corpus
+from ..files import writing_aside
+from ..nn.model import OrderFreeModel
+
+SOLVED = "linear.safetensors"
+
+
+def solve_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int, say: Callable[[str], None]) -> None:
+    """Solves the encoder, where it is one that is solved, and gives the corpus the scores to train decoders on.
+
+    A resumed run finds both in its cache."""
+    encoder: Any = network.encoder
+    if not hasattr(encoder, "solve"):
+        return
+    path = cache / SOLVED
+    if not path.exists():
+        say(f"solving {network.num_labels:,} linear classifiers")
+        descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
+        scores = encoder.solve(train.bag_matrix(), train.targets(), seed, out_of_fold=descends)
+        kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
+        with writing_aside(path) as aside:
+            save_file({**kept, **({} if scores is None else {"scores": scores})}, aside)
+    content = load_file(path)
+    train.scores = content.pop("scores", None)
+    encoder.load_state_dict(
+        {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
+    )

@@ -1,0 +1,55 @@
+"""Every row of the paper's tables: its config, made small, is trained and tested by the same runner."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from orderfree.experiments import grid
+from orderfree.experiments.grid import Plan, run_grid
+from orderfree.experiments.paper import METHODS
+from orderfree.experiments.results import load_results
+from orderfree.testing.toy import toy_corpus
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+CORPORA = ("reuters", "aapd-r", "aapd-r-resplit", "rcv1-subset")
+SMALL = {
+    "embedding": 8, "hidden": 4, "label_embedding": 8, "decoder_hidden": 8, "br_hidden": 8, "vocabulary_size": 500,
+    "batch_size": 32, "epochs": 2, "validate_every": 1000,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("corpus", CORPORA)
+def test_there_is_a_config_for_every_row(corpus: str) -> None:
+    assert {path.stem for path in (CONFIGS / corpus / "paper-small").glob("*.yaml")} == set(METHODS)
+
+
+def small(section: dict) -> dict:
+    return {key: small(value) if isinstance(value, dict) else SMALL.get(key, value) for key, value in section.items()}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_row(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = toy_corpus(1, 120, 40, 40)
+    parts = {"train": toy.train, "valid": toy.valid, "test": toy.test}
+    monkeypatch.setattr(
+        grid, "load_parts", lambda name, root, seed: {p: (lambda e=e: iter(e)) for p, e in parts.items()}
+    )
+    monkeypatch.setattr(grid, "data_root", lambda option: tmp_path)
+    raw = small(yaml.safe_load((CONFIGS / "reuters" / "paper-small" / f"{method}.yaml").read_text(encoding="utf-8")))
+    raw.setdefault("training", {}).update({"tensorboard": False, "threads": 1})
+    folder = tmp_path / "configs" / "toy" / "paper-small"
+    folder.mkdir(parents=True)
+    (folder / f"{method}.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
+    said: list[str] = []
+    plan = Plan("toy", "paper-small", [method], [1], tmp_path / "configs", tmp_path / "results", tmp_path / "work")
+    assert run_grid(plan, said.append) == [], said
+    (result,) = load_results(tmp_path / "results", pytest.fail)
+    expected = {"svm": {"br"}, "br": {"br"}, "br++": {"br"}, "ocd-mtl": {"beam", "br", "rescore", "joint"}}
+    assert set(result.test) == expected.get(method, {"beam"})
+    assert result.parameters > 0
+    assert len(result.per_label) == len({label for example in toy.test for label in example.labels}
+                                        | {row["label"] for row in result.per_label})  # fmt: skip
+    assert result.updates == (0 if method == "svm" else 8)

@@ -1,0 +1,121 @@
+"""Solved classifiers against scikit-learn, and nothing leaks into what the decoders are trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import LinearSVC
+
+from orderfree.build import complete_config
+from orderfree.checkpoint import TRAINING
+from orderfree.config import DataConfig
+from orderfree.data.writers import write_examples
+from orderfree.errors import ConfigError
+from orderfree.inference import Predictor
+from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, one_vs_rest
+from orderfree.testing.toy import toy_corpus
+from orderfree.training.loop import Stop
+from orderfree.training.run import Interrupted, train
+from orderfree.types import BagInput
+
+N, V, L = 60, 12, 4
+
+
+@pytest.fixture
+def problem() -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+    generator = np.random.default_rng(0)
+    features = scipy.sparse.random(N, V, density=0.4, random_state=0, format="csr", dtype=np.float32)
+    targets = features.toarray()[:, :L] + 0.2 * generator.standard_normal((N, L)) > 0.3
+    targets[:, 3] = False
+    return features, targets
+
+
+def as_bag(features: scipy.sparse.csr_matrix) -> BagInput:
+    indices, weights = torch.from_numpy(features.indices).long(), torch.from_numpy(features.data)
+    return BagInput(indices, weights, torch.from_numpy(features.indptr[:-1]).long())
+
+
+def test_its_scores_are_those_of_scikit_learn(problem) -> None:
+    features, targets = problem
+    encoder = LinearEncoder(LinearOptions(), V, 0.5, L).train()
+    assert encoder.solve(features, targets, seed=1, out_of_fold=False) is None
+    scores = encoder(as_bag(features)).summary.numpy()
+    peer = OneVsRestClassifier(LinearSVC(C=1.0, random_state=0)).fit(features, targets[:, :3])
+    np.testing.assert_allclose(scores[:, :3], peer.decision_function(features), atol=1e-4)
+    assert (scores[:, 3] == -1).all(), "a label nobody has is never predicted"
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_out_of_fold_scores_do_not_know_their_own_label(problem, loss: str) -> None:
+    """Turning the labels of one example round changes other examples' scores, never its own."""
+    features, targets = problem
+    before = LinearEncoder(LinearOptions(loss=loss), V, 0.0, L).solve(features, targets, seed=1)
+    turned = targets.copy()
+    turned[7, :3] = ~turned[7, :3]
+    after = LinearEncoder(LinearOptions(loss=loss), V, 0.0, L).solve(features, turned, seed=1)
+    assert before is not None
+    assert after is not None
+    np.testing.assert_array_equal(before[7], after[7])
+    assert not np.allclose(before, after)
+
+
+def test_a_label_all_examples_have_scores_high(problem) -> None:
+    features, targets = problem
+    targets[:, 3] = True
+    weights, bias = one_vs_rest(features, targets, LinearOptions())
+    assert not weights[3].any()
+    assert bias[3] > 0
+
+
+def test_scores_that_come_with_a_batch_are_used(problem) -> None:
+    features, _ = problem
+    bag = as_bag(features)
+    given = torch.randn(N, L)
+    output = LinearEncoder(LinearOptions(), V, 0.0, L)(BagInput(bag.indices, bag.weights, bag.offsets, given))
+    assert torch.equal(output.summary, given)
+    assert torch.equal(output.states[:, 0], given)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("toy")
+    corpus = toy_corpus(1, 300, 60, 0)
+    for name, part in (("train", corpus.train), ("valid", corpus.valid)):
+        write_examples(iter(part), folder / f"{name}.jsonl", "jsonl", DataConfig())
+    return folder / "train.jsonl", folder / "valid.jsonl"
+
+
+def config(**sections: dict):
+    raw = {"model": {"encoder": "linear"}, "training": {"epochs": 2, "tensorboard": False, "threads": 1}}
+    return complete_config({key: raw.get(key, {}) | value for key, value in {**raw, **sections}.items()}, "the test")
+
+
+def test_an_svm_has_nothing_to_descend_to(files, tmp_path: Path) -> None:
+    own = config(model={"br_decoder": "scores", "encoder": "linear"}, objective={"sequence": None})
+    trained = train(own, *files, tmp_path / "svm")
+    assert trained.metrics["updates"] == 0
+    assert trained.metrics["validation"]["br"]["micro_f1"] > 0.6
+    assert trained.network.parameter_count() > 0
+    loaded = Predictor.load(tmp_path / "svm")
+    assert torch.equal(loaded.trained.network.encoder.terms, trained.network.encoder.terms)
+
+
+def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tmp_path: Path) -> None:
+    whole = train(config(), *files, tmp_path / "whole")
+    with pytest.raises(Interrupted):
+        train(config(), *files, tmp_path / "cut", stop=Stop(requested=True))
+    assert (tmp_path / "cut" / TRAINING / "data" / "linear.safetensors").exists()
+    again = train(config(), *files, tmp_path / "cut", resume=True)
+    for name, weights in whole.network.state_dict().items():
+        assert torch.equal(weights, again.network.state_dict()[name]), name
+    assert set(whole.metrics["validation"]) == {"greedy", "beam", "br", "rescore", "joint"}
+
+
+def test_only_the_linear_encoder_scores_labels() -> None:
+    with pytest.raises(ConfigError, match=r"needs model\.encoder=linear"):
+        complete_config({"model": {"br_decoder": "scores"}}, "the test")
