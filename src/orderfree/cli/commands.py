@@ -90,12 +90,12 @@ def evaluate(
     """Score a model on labelled data, decoder by decoder."""
     from ..evaluation import evaluate as evaluate_examples
 
-    predictor, data = _open(run, settings, format)
+    predictor, data = open_run(run, settings, format)
     decoders = [decode] if decode else list(predictor.decoders)
-    examples = _read(test_file, data, labelled=True, noun="texts to evaluate")
+    examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
     found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
     if report is not None:
-        _write_report(report, run, found, predictor)
+        write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
     if found["unseen_labels"]:
         names = ", ".join(found["unseen_labels"][:10])
         say(f"warning: {len(found['unseen_labels'])} label(s) never seen in training count as misses: {names}")
@@ -130,9 +130,9 @@ def predict(
 
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
-    predictor, data = _open(run, settings, format)
+    predictor, data = open_run(run, settings, format)
     decoder = decode or predictor.default_decoder
-    examples = _read(input_file, data, labelled=False, noun="inputs")
+    examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
     with open_prediction_writer(out, kind) as writer:
@@ -277,7 +277,7 @@ def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:
     return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
-def _open(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
+def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
     import torch
 
@@ -302,7 +302,7 @@ def _open(run: Path, settings: list[str] | None, format: str | None) -> tuple[Pr
     return Predictor(trained), trained.config.data
 
 
-def _read(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
+def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
     """Examples with a counter on a terminal."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -353,19 +353,26 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def _write_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor) -> None:
+def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor, command: str) -> None:
+    """The page of a run: what was found of it, how it was trained, its card and how to make all that again."""
     from ..checkpoint import versions
     from ..report.page import write_report
     from ..training.listeners import read_history
 
     trained = predictor.trained
+    provenance = trained.provenance
+    counts = {"Training examples": "train_examples", "Validation examples": "valid_examples"}
+    facts = {name: f"{provenance[key]:,}" for name, key in counts.items() if key in provenance}
+    prints = {f"SHA-256 of the {part} file": value for part, value in provenance.get("data", {}).items() if value}
     card = {
-        "name": run.name,
+        "name": run.resolve().name,
         "version": versions()["orderfree"],
         "config": trained.config.model_dump(),
         "parameters": trained.network.parameter_count(),
         "seed": trained.config.seed,
-        "versions": trained.provenance.get("versions", {}),
-        "command": f"orderfree evaluate {run} {found['data']} --report {path}",
+        "versions": provenance.get("versions", {}),
+        "facts": {**facts, **prints},
+        "command": command,
+        "text": (run / "README.md").read_text(encoding="utf-8"),
     }
     write_report(path, found, read_history(run / "history.jsonl"), card)

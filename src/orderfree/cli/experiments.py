@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..errors import OrderfreeError
+from ..errors import OrderfreeError, nearest
 from .commands import AsJson, comma_separated, say
+
+KINDS = ("scores", "combinations", "seen", "ranks", "positions", "frequency")
 
 if TYPE_CHECKING:
     from ..experiments.rendering import Table
@@ -64,12 +66,15 @@ def table(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
     results: Annotated[Path, typer.Option("--results", help="Folder of result files.")] = Path("results"),
     part: Annotated[str, typer.Option("--part", help="test, or a part such as test_multi.")] = "test",
-    kind: Annotated[str, typer.Option("--kind", help="scores, combinations, seen or ranks.")] = "scores",
+    kind: Annotated[str, typer.Option("--kind", help="One of " + ", ".join(KINDS) + ".")] = "scores",
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="Only runs of this size, e.g. paper-small; else all.")
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print a table of the paper, ours beside printed, computed from result files."""
-    print_table(make_table(results, corpus, part, kind, say), markdown, as_json)
+    print_table(make_table(results, corpus, part, kind, say, variant), markdown, as_json)
 
 
 def figures(
@@ -107,13 +112,18 @@ def _seconds(text: str | None, option: str) -> float | None:
         raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
 
 
-def make_table(folder: Path, corpus: str, part: str, kind: str, say: Callable[[str], None]) -> Table:
+def make_table(
+    folder: Path, corpus: str, part: str, kind: str, say: Callable[[str], None], variant: str | None = None
+) -> Table:
+    if kind not in KINDS:
+        raise OrderfreeError(f"--kind {kind!r}: expected {', '.join(KINDS)}.{nearest(kind, list(KINDS))}")
     if not folder.is_dir():
         raise OrderfreeError(f"{folder}: no such folder of results; make some with `orderfree reproduce {corpus}`.")
+    from ..experiments.overview import frequency_table, positions_table
     from ..experiments.results import load_results
     from ..experiments.tables import combinations_table, corpus_table, rank_table, seen_unseen_table
 
-    results = load_results(folder, say)
+    results = [r for r in load_results(folder, say) if variant in (None, r.variant)]
     if kind == "scores":
         return corpus_table(results, corpus, part)
     if kind == "combinations":
@@ -122,7 +132,11 @@ def make_table(folder: Path, corpus: str, part: str, kind: str, say: Callable[[s
         return seen_unseen_table(results, corpus)
     if kind == "ranks":
         return rank_table(results, [corpus])
-    raise OrderfreeError(f"--kind {kind!r}: expected scores, combinations, seen or ranks.")
+    own = [result for result in results if result.corpus == corpus]
+    if len({result.variant for result in own}) > 1:
+        sizes = sorted({result.variant for result in own})
+        raise OrderfreeError(f"{corpus} was run as {', '.join(sizes)}: choose one with --variant.")
+    return positions_table(own) if kind == "positions" else frequency_table(own)
 
 
 def print_table(table: Table, markdown: bool, as_json: bool) -> None:

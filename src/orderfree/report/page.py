@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader
 
 from ..files import write_text
 from .figures import Chart, Line, Point, line_chart, thinned
+from .markdown import inline, to_html
 
 MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
 SECTIONS = {
@@ -24,6 +25,7 @@ SECTIONS = {
     "combinations": "Label combinations",
     "positions": "Accuracy by position",
     "examples": "Examples",
+    "card": "Model card",
     "making": "How it was made",
 }
 LABELS_SHOWN = 40  # the others fold away
@@ -31,6 +33,8 @@ LONGEST_TEXT = 450
 
 
 def write_report(path: Path, evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> None:
+    """`evaluation` is what `evaluation.evaluate` returns; `card` says how the model was made, with the model card that
+    stands in its directory under `text`."""
     write_text(path, render(evaluation, history, card))
 
 
@@ -48,9 +52,10 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         "combinations": evaluation.get("combinations") or {},
         "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
         "examples": [shown_example(example) for example in evaluation.get("examples_shown") or []],
+        "card": to_html(card.get("text") or ""),
         "making": card,
     }
-    page = _environment().get_template("page.html.j2")
+    page = environment().get_template("page.html.j2")
     return page.render(
         **sections,
         titles={key: title for key, title in SECTIONS.items() if sections[key]},
@@ -62,15 +67,15 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
     )
 
 
-def _environment() -> Environment:
-    environment = Environment(
+def environment() -> Environment:
+    made = Environment(
         loader=PackageLoader("orderfree", "report"),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"score": score, "metric": metric_name, "yaml": as_yaml}
-    return environment
+    made.filters |= {"score": score, "metric": metric_name, "yaml": as_yaml, "inline": inline}
+    return made
 
 
 def score(value: float | None) -> str:
@@ -170,11 +175,14 @@ def occurring(per_label: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["support"], row["label"]))
 
 
-def shown_example(example: dict[str, Any]) -> dict[str, Any]:
+def judged_labels(target: list[str], predicted: list[str]) -> list[tuple[str, str]]:
     """Predicted labels in the order they were generated, then what is missing."""
-    target, predicted = example.get("target") or [], example.get("predicted") or []
     chips = [("right" if label in target else "wrong", label) for label in predicted]
-    chips += [("missed", label) for label in target if label not in predicted]
+    return chips + [("missed", label) for label in target if label not in predicted]
+
+
+def shown_example(example: dict[str, Any]) -> dict[str, Any]:
+    chips = judged_labels(example.get("target") or [], example.get("predicted") or [])
     text = example.get("text") or ""
     log_prob = example.get("log_prob")
     return {

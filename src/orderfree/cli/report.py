@@ -1,0 +1,120 @@
+"""`orderfree report`: a run or a results folder as one HTML page."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import OrderfreeError
+from .commands import Decode, Format, Settings, open_run, reading, say, write_run_report
+
+if TYPE_CHECKING:
+    from ..inference import Predictor
+
+RESULT_FILES = "seed*.json"
+
+
+def report(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A run of `train`, or results of `reproduce`.")],
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help="Labelled examples to evaluate the run on; without them, validation scores."),
+    ] = None,
+    decode: Decode = None,
+    settings: Settings = None,
+    format: Format = None,
+) -> None:
+    """Turn a run or a results folder into one self-contained HTML page."""
+    if data is None and (decode or settings or format):
+        raise OrderfreeError("--decode, --set and --format say how to read and evaluate --data: give that as well.")
+    options = [("--data", data), ("--decode", decode), ("--format", format), ("--out", out)]
+    options += [("--set", setting) for setting in settings or []]
+    given = [word for option, value in options if value is not None for word in (option, value)]
+    command = shlex.join(map(str, ["orderfree", "report", path, *given]))
+    if _is_run(path):
+        _report_run(path, data, decode, settings, format, out, command)
+    elif data is not None:
+        raise OrderfreeError(f"{path}: is a folder of results, which are evaluated already; leave --data out.")
+    else:
+        _report_results(path, out, command)
+    print(f"Report written to {out}")
+
+
+ALL = (report,)
+
+
+def _is_run(path: Path) -> bool:
+    """A run, or else a folder of results; everything else is refused."""
+    try:
+        if not path.exists():
+            raise OrderfreeError(f"{path}: no such run or folder of results.")
+        if not path.is_dir():
+            raise OrderfreeError(f"{path}: is a file, expected a run of `orderfree train` or a folder of results.")
+        if (path / "manifest.json").exists():
+            return True
+        if any(path.rglob(RESULT_FILES)):
+            return False
+        if (path / "training").is_dir():
+            return True  # unfinished: loading it says how to go on
+        if not any(path.iterdir()):
+            raise OrderfreeError(f"{path}: is empty; fill it with `orderfree train` or `orderfree reproduce`.")
+    except OSError as error:
+        raise OrderfreeError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from None
+    raise OrderfreeError(
+        f"{path}: is neither a run (it has no manifest.json) nor a folder of results (it has no seed<k>.json)."
+    )
+
+
+def _report_run(
+    run: Path,
+    data: Path | None,
+    decode: str | None,
+    settings: list[str] | None,
+    format: str | None,
+    out: Path,
+    command: str,
+) -> None:
+    from ..evaluation import evaluate
+
+    predictor, data_config = open_run(run, settings, format)
+    if data is None:
+        found = _validation(run, predictor)
+    else:
+        examples = reading(data, data_config, labelled=True, noun="texts to evaluate")
+        decoders = [decode] if decode else list(predictor.decoders)
+        found = {"model": str(run), "data": str(data), **evaluate(predictor, examples, decoders)}
+    write_run_report(out, run, found, predictor, command)
+
+
+def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
+    """What a run knows of itself, in the shape of an evaluation."""
+    trained = predictor.trained
+    return {
+        "model": str(run),
+        "part": "validation",
+        "labels": len(trained.labels),
+        "decoders": trained.metrics.get("validation", {}),
+        "default_decoder": predictor.default_decoder,
+        "threshold": trained.thresholds.get("micro_f1"),
+        "notes": [
+            "Checkpoint and threshold were chosen on the validation part, so its scores flatter the model; for scores "
+            "on other data, results by label, confused labels and examples, make this page with "
+            f"`orderfree report {shlex.quote(str(run))} --data test.jsonl`."
+        ],
+    }
+
+
+def _report_results(folder: Path, out: Path, command: str) -> None:
+    from .._version import __version__
+    from ..experiments.overview import overview
+    from ..experiments.results import load_results
+    from ..report.results import write_results_report
+
+    results = load_results(folder, say)
+    if not results:
+        raise OrderfreeError(f"{folder}: none of its result files can be used; the lines above say why.")
+    write_results_report(out, overview(results), {"folder": str(folder), "version": __version__, "command": command})
