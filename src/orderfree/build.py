@@ -13,16 +13,17 @@ from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .errors import ConfigError, OrderfreeError
-from .nn.br_decoder import BRDecoder, GivenScores
+from .nn.br_decoder import BRDecoder, GivenScores, ResidualBRDecoder
 from .nn.chain_decoder import ChainDecoder
 from .nn.encoders import encoders
 from .nn.label_decoder import LabelDecoder
 from .nn.model import OrderFreeModel
+from .nn.residual_decoder import ResidualDecoder
 from .nn.seq2set_decoder import Seq2SetDecoder
 from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
 
-RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder}
+RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
 
 
 def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
@@ -90,8 +91,9 @@ def _contradictions(config: Config) -> list[str]:
             "model.label_decoder=chain goes from frequent labels to rare and says each once: "
             "it needs objective.sequence=mle with order frequent_first, and no second objective."
         )
-    if config.model.br_decoder == "scores" and config.model.encoder != "linear":
-        problems.append("model.br_decoder=scores needs model.encoder=linear: no other encoder scores labels.")
+    for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):
+        if kind in ("residual", "scores") and config.model.encoder != "linear":
+            problems.append(f"model.{key}={kind} needs model.encoder=linear: no other encoder scores labels.")
     available = decoders_of(config)
     for key, name in (
         ("training.select_decoder", config.training.select_decoder),
@@ -170,7 +172,8 @@ def build_network(config: Config, input_size: int, num_labels: int) -> OrderFree
 def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDecoder | GivenScores:
     if settings.br_decoder == "scores":
         return GivenScores()
-    return BRDecoder(
+    kind = ResidualBRDecoder if settings.br_decoder == "residual" else BRDecoder
+    return kind(
         num_labels, state_size, settings.br_hidden, settings.br_layers, settings.dropout, settings.br_batch_norm
     )
 

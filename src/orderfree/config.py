@@ -56,17 +56,19 @@ class DataConfig(Section):
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse, linear or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
-    label_decoder: Literal["lstm", "sgm", "seq2set", "chain"] = Field(
+    label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] = Field(
         "lstm",
-        description="the paper's label decoder; SGM's with global embedding; Seq2Set's on a sequence decoder; "
-        "a chain of binary classifiers",
+        description="the paper's label decoder; the same as a correction of the linear encoder's scores; SGM's with "
+        "global embedding; Seq2Set's on a sequence decoder; a chain of binary classifiers",
     )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
-    br_decoder: Literal["mlp", "scores"] = Field(
-        "mlp", description="the paper's binary-relevance decoder (Eq. 6), or the linear encoder's scores as they are"
+    br_decoder: Literal["mlp", "residual", "scores"] = Field(
+        "mlp",
+        description="the paper's binary-relevance decoder (Eq. 6); the same as a correction of the linear encoder's "
+        "scores; these scores as they are",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(

@@ -93,6 +93,7 @@ class EncoderOutput:
     states: Tensor  # (B, T, H), zero where masked
     mask: Tensor  # (B, T) bool, True on real positions
     final_hidden: Tensor  # (E, B, H), last state of every layer, the last layer's at the end
+    scores: Tensor | None = None  # (B, L), where the encoder scores labels itself
 
     @property
     def summary(self) -> Tensor:

@@ -13,12 +13,13 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from orderfree.config import DataConfig
 from orderfree.data.featurizers import from_kind
-from orderfree.data.featurizers.bag import BagFeaturizer
+from orderfree.data.featurizers.bag import CHARACTERS, BagFeaturizer
 from orderfree.data.featurizers.frames import FrameFeaturizer
 from orderfree.data.featurizers.words import WordFeaturizer
 from orderfree.errors import DataError
 from orderfree.nn.encoders.bilstm import BiLSTMOptions
 from orderfree.nn.encoders.dense import DenseOptions
+from orderfree.nn.encoders.linear import LinearOptions
 from orderfree.nn.encoders.sparse import SparseOptions
 from orderfree.types import Example, SparseVector
 
@@ -268,3 +269,34 @@ def test_fitting_twice_gives_the_same(make, tmp_path: Path) -> None:
         make(*TEXTS, "c b a").save(tmp_path / place)
     (first,), (second,) = ((tmp_path / place).iterdir() for place in ("one", "two"))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_character_ngrams_are_those_of_scikit_learn() -> None:
+    """Words and character n-grams are a bag each, as long as one another."""
+    texts = ["Wheat prices rose again", "the price of wheat, rising", "corn"]
+    examples = [Example(str(n), text) for n, text in enumerate(texts)]
+    bag = BagFeaturizer.fit(examples, DataConfig(), LinearOptions(chars=4))
+    words = TfidfVectorizer(sublinear_tf=True).fit(texts)
+    chars = TfidfVectorizer(sublinear_tf=True, analyzer="char_wb", ngram_range=(3, 4)).fit(
+        [" ".join(words.build_analyzer()(text)) for text in texts]
+    )
+    names = list(bag.terms)
+    for text, example in zip(texts, examples, strict=True):
+        encoded = bag.encode(example)
+        found = {names[i]: w for i, w in zip(encoded.arrays["indices"], encoded.arrays["weights"], strict=True)}
+        expected = {}
+        for vectorizer, mark in ((words, ""), (chars, CHARACTERS)):
+            row = vectorizer.transform([" ".join(words.build_analyzer()(text))]).tocoo()
+            terms = vectorizer.get_feature_names_out()
+            expected |= {mark + terms[i]: w / 2**0.5 for i, w in zip(row.col, row.data, strict=True)}
+        assert found == pytest.approx(expected, abs=1e-6)
+        assert np.linalg.norm(encoded.arrays["weights"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_character_ngrams_survive_saving(tmp_path: Path) -> None:
+    examples = [Example("1", "wheat and corn"), Example("2", "corn")]
+    bag = BagFeaturizer.fit(examples, DataConfig(), LinearOptions(chars=5))
+    bag.save(tmp_path)
+    loaded = BagFeaturizer.load(tmp_path, DataConfig(), LinearOptions())
+    for name, values in bag.encode(examples[0]).arrays.items():
+        np.testing.assert_array_equal(loaded.encode(examples[0]).arrays[name], values)

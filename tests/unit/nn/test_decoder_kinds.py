@@ -9,12 +9,19 @@ from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits, beam_search
 from orderfree.decoding.exhaustive import exhaustive_search
 from orderfree.nn.label_decoder import LabelDecoder
+from orderfree.nn.residual_decoder import ResidualDecoder
 from orderfree.nn.seq2set_decoder import Seq2SetDecoder
 from orderfree.nn.sgm_decoder import SGMDecoder
 from orderfree.types import EncoderOutput
 
 B, T, H, L = 3, 4, 6, 4
-KINDS = [(LabelDecoder, "gru"), (SGMDecoder, "lstm"), (SGMDecoder, "gru"), (Seq2SetDecoder, "lstm")]
+KINDS = [
+    (LabelDecoder, "gru"),
+    (SGMDecoder, "lstm"),
+    (SGMDecoder, "gru"),
+    (Seq2SetDecoder, "lstm"),
+    (ResidualDecoder, "lstm"),
+]
 
 
 def make_decoder(kind: type[LabelDecoder], cell: str) -> LabelDecoder:
@@ -28,7 +35,7 @@ def make_decoder(kind: type[LabelDecoder], cell: str) -> LabelDecoder:
 def make_encoded() -> EncoderOutput:
     torch.manual_seed(7)
     mask = torch.arange(T) < torch.tensor([4, 2, 1])[:, None]
-    return EncoderOutput(torch.randn(B, T, H) * mask[..., None], mask, torch.randn(2, B, H))
+    return EncoderOutput(torch.randn(B, T, H) * mask[..., None], mask, torch.randn(2, B, H), torch.randn(B, L))
 
 
 @pytest.mark.parametrize(("kind", "cell"), KINDS)

@@ -24,6 +24,7 @@ class LinearOptions(Section):
         5, description="the decoders are trained on scores of classifiers that have not seen the example, from folds"
     )
     ngrams: PositiveInt = Field(1, description="word n-grams up to this length")
+    chars: Annotated[int, Field(ge=0)] = Field(0, description="character n-grams of 3 up to this length; 0: none")
 
 
 @encoders.register("linear")
@@ -50,7 +51,7 @@ class LinearEncoder(nn.Module):
             )
             scores = bag + self.bias
         mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
-        return EncoderOutput(scores[:, None], mask, scores[None])
+        return EncoderOutput(scores[:, None], mask, scores[None], scores)
 
     def solve(self, features: Any, targets: np.ndarray, seed: int, out_of_fold: bool = True) -> np.ndarray | None:
         """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool.
@@ -73,18 +74,23 @@ class LinearEncoder(nn.Module):
 
 def one_vs_rest(features: Any, targets: np.ndarray, options: LinearOptions) -> tuple[np.ndarray, np.ndarray]:
     """Weights (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score."""
+    from joblib import Parallel, delayed
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
+    features = features.astype(np.float64)  # once for all labels: liblinear knows no other type
     weights = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
     bias = np.where(targets.all(axis=0), 1.0, -1.0).astype(np.float32)
-    for label in range(targets.shape[1]):
-        wanted = targets[:, label]
-        if wanted.any() and not wanted.all():
-            solver = (
-                LinearSVC(C=options.c, random_state=0)
-                if options.loss == "squared_hinge"
-                else LogisticRegression(C=options.c, solver="liblinear", random_state=0)
-            ).fit(features, wanted)
-            weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
+
+    def solve(label: int) -> None:
+        solver = (
+            LinearSVC(C=options.c, random_state=0)
+            if options.loss == "squared_hinge"
+            else LogisticRegression(C=options.c, solver="liblinear", random_state=0)
+        ).fit(features, targets[:, label])
+        weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
+
+    open_questions = np.flatnonzero(targets.any(axis=0) & ~targets.all(axis=0))
+    threads = torch.get_num_threads()  # liblinear lets go of the interpreter while it works
+    Parallel(n_jobs=threads, prefer="threads")(delayed(solve)(int(label)) for label in open_questions)
     return weights, bias
