@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -74,7 +75,6 @@ class LinearEncoder(nn.Module):
 
 def one_vs_rest(features: Any, targets: np.ndarray, options: LinearOptions) -> tuple[np.ndarray, np.ndarray]:
     """Weights (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score."""
-    from joblib import Parallel, delayed
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
@@ -90,7 +90,7 @@ def one_vs_rest(features: Any, targets: np.ndarray, options: LinearOptions) -> t
         ).fit(features, targets[:, label])
         weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
 
-    open_questions = np.flatnonzero(targets.any(axis=0) & ~targets.all(axis=0))
-    threads = torch.get_num_threads()  # liblinear lets go of the interpreter while it works
-    Parallel(n_jobs=threads, prefer="threads")(delayed(solve)(int(label)) for label in open_questions)
+    undecided = np.flatnonzero(targets.any(axis=0) & ~targets.all(axis=0))
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # liblinear lets go of the interpreter while it works
+        list(pool.map(solve, undecided.tolist()))
     return weights, bias
