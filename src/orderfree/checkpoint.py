@@ -6,7 +6,7 @@ tokenizer.json     words of the bilstm encoder, or
 vocabulary.json    terms of the sparse encoder, or
 features.json      scale of the dense encoder's features
 model.safetensors  weights
-thresholds.json    thresholds tuned on validation
+thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
 README.md          model card
 manifest.json      size and SHA-256 of all of these, written last: a directory without it is not finished
@@ -46,7 +46,9 @@ class TrainedModel:
     labels: LabelVocabulary
     featurizer: Featurizer
     network: OrderFreeModel
-    thresholds: dict[str, float] = field(default_factory=dict)  # by the metric each was tuned for
+    # decoder -> metric it was tuned for -> threshold
+    thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
+    decisions: dict[str, str] = field(default_factory=dict)  # metric -> the decoder that was best on validation
     metrics: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # data fingerprints, counts, versions
 
@@ -64,7 +66,7 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
     write_json(directory / "labels.json", trained.labels.to_json())
     trained.featurizer.save(directory)
     write_tensors(directory / "model.safetensors", trained.network.state_dict())
-    write_json(directory / "thresholds.json", {"br": trained.thresholds})
+    write_json(directory / "thresholds.json", {"thresholds": trained.thresholds, "decisions": trained.decisions})
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in _files(trained.config) if (directory / name).exists()]
@@ -112,14 +114,19 @@ def load_model(directory: Path | str) -> TrainedModel:
     try:
         config = complete_config(content["config"], str(directory / "config.json"))
         labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
-        thresholds = {name: float(value) for name, value in _read_json(directory / "thresholds.json")["br"].items()}
+        decided = _read_json(directory / "thresholds.json")
+        thresholds = {
+            decoder: {metric: float(value) for metric, value in tuned.items()}
+            for decoder, tuned in decided["thresholds"].items()
+        }
+        decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
         featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
         metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
     network = build_network(config, featurizer.input_size, len(labels))
     load_weights(network, directory / "model.safetensors")
-    return TrainedModel(config, labels, featurizer, network, thresholds, metrics, provenance)
+    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance)
 
 
 def check_directory(directory: Path) -> None:

@@ -11,13 +11,16 @@ import numpy as np
 import torch
 
 from .data.corpus import Corpus
-from .decoding.search import membership
-from .inference import Prediction, Predictor
+from .decoding.beam import Limits
+from .decoding.search import at_threshold, membership, searches
+from .inference import BEST, Prediction, Predictor
 from .metrics.combinations import combination_counts, position_accuracy
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.thresholds import best_threshold
-from .types import DecodeInput, Example
+from .metrics.thresholds import best_threshold, candidate_thresholds
+from .types import Example
 
+TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
+ORDERLESS = ("br", "marginal", "expected_f1")  # decoders that choose a set, not a sequence
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
 PAIRS_SHOWN = 20
@@ -30,28 +33,87 @@ class Validation:
 
 
 def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Validation:
-    """Scores on an encoded corpus while training; labels are the model's own."""
+    """Scores on an encoded corpus while training; labels are the model's own. Thresholds are tuned for micro-F1."""
+    targets, outputs = _decoded(predictor, corpus, decoders)
+    threshold, found = None, {}
+    for decoder in decoders:
+        chosen = outputs[decoder]
+        if searches[decoder].log_odds is not None:
+            best, _ = best_threshold(_probabilities(chosen), targets)
+            chosen = _at(chosen, best, predictor.limits)
+            threshold = best if decoder == "br" else threshold
+        found[decoder] = scores(targets, chosen.numpy())
+    return Validation(found, threshold)
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What validation says about decoding: chosen once, stored with the model."""
+
+    scores: dict[str, dict[str, float]]  # decoder -> metric -> value, at the threshold for micro-F1
+    thresholds: dict[str, dict[str, float]]  # decoder -> metric it was tuned for -> threshold
+    decoders: dict[str, str]  # metric -> the decoder that is best for it
+
+
+def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Decisions:
+    """For every metric, the best threshold of every decoder that has one, and the best of all decoders.
+
+    Ties go to the first in the paper's order: what is simpler."""
+    targets, outputs = _decoded(predictor, corpus, decoders)
+    usual, thresholds = {}, {}
+    best: dict[str, tuple[float, str]] = {}
+    for decoder in decoders:
+        output = outputs[decoder]
+        if searches[decoder].log_odds is None:
+            usual[decoder] = scores(targets, output.numpy())
+            values = {metric: usual[decoder][metric] for metric in TUNED}
+        else:
+            tried = candidate_thresholds(_probabilities(output), targets)
+            rows = [scores(targets, _at(output, float(t), predictor.limits).numpy()) for t in tried]
+            choice = {metric: int(np.argmax([row[metric] for row in rows])) for metric in TUNED}
+            thresholds[decoder] = {metric: float(tried[place]) for metric, place in choice.items()}
+            usual[decoder] = rows[choice["micro_f1"]]
+            values = {metric: rows[place][metric] for metric, place in choice.items()}
+        for metric, value in values.items():
+            if metric not in best or value > best[metric][0]:
+                best[metric] = (value, decoder)
+    return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()})
+
+
+def _decoded(
+    predictor: Predictor, corpus: Corpus, decoders: Sequence[str]
+) -> tuple[np.ndarray, dict[str, torch.Tensor]]:
+    """Targets (N, L) and, for every decoder, sets (N, L) bool, or log-odds (N, L) where a threshold makes the sets."""
     num_labels = len(predictor.labels)
     targets = np.zeros((len(corpus), num_labels), dtype=bool)  # (N, L)
-    logits = torch.zeros(len(corpus), num_labels)  # (N, L) of binary relevance
-    searched = [decoder for decoder in decoders if decoder != "br"]
-    predicted = {decoder: np.zeros_like(targets) for decoder in searched}  # (N, L) each
+    outputs = {
+        d: torch.zeros(len(corpus), num_labels, dtype=torch.bool if searches[d].log_odds is None else torch.float32)
+        for d in decoders
+    }
     for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
         given = predictor.start(batch.inputs)
-        rows = batch.rows.numpy()
-        targets[rows] = batch.targets.numpy()
-        if given.br_logits is not None:
-            logits[batch.rows] = given.br_logits.cpu()
-        for decoder in searched:
-            best = predictor.search(given, decoder).sequences[:, 0]  # (B, K)
-            predicted[decoder][rows] = membership(best, num_labels).cpu().numpy()
-    threshold = None
-    if "br" in decoders:
-        threshold, _ = best_threshold(logits.sigmoid().numpy(), targets)
-        given = DecodeInput(num_labels, None, None, logits, torch.full((num_labels,), threshold))
-        best = predictor.search(given, "br").sequences[:, 0]
-        predicted["br"] = membership(best, num_labels).numpy()  # within min_labels and max_labels, as in prediction
-    return Validation({decoder: scores(targets, predicted[decoder]) for decoder in decoders}, threshold)
+        targets[batch.rows.numpy()] = batch.targets.numpy()
+        for decoder, output in outputs.items():
+            log_odds = searches[decoder].log_odds
+            if log_odds is None:
+                best = predictor.search(given, decoder).sequences[:, 0]  # (B, K)
+                output[batch.rows] = membership(best, num_labels).cpu()
+            else:
+                with torch.inference_mode():
+                    output[batch.rows] = log_odds(given, predictor.limits).float().cpu()
+    return targets, outputs
+
+
+def _probabilities(log_odds: torch.Tensor) -> np.ndarray:
+    probs: np.ndarray = log_odds.sigmoid().numpy()
+    return probs
+
+
+def _at(log_odds: torch.Tensor, threshold: float, limits: Limits) -> torch.Tensor:
+    """The sets (N, L) at this threshold, within min_labels and max_labels as in prediction."""
+    num_labels = log_odds.shape[1]
+    found = at_threshold(log_odds, torch.full((num_labels,), threshold), limits)
+    return membership(found.sequences[:, 0], num_labels)
 
 
 def evaluate(predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str]) -> dict[str, Any]:
@@ -73,7 +135,8 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "labels": len(names),
         "decoders": {d: scores(truth, matrices[d]) for d in decoders},
         "default_decoder": shown,
-        "threshold": predictor.trained.thresholds.get("micro_f1"),
+        "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
+        "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
         "unseen_labels": unseen,
         "truncated": sum(prediction.truncated for prediction in predictions),
@@ -82,7 +145,9 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
             **{d: combination_counts(generated[d], trained_on) for d in decoders},
         },
         "position_accuracy": {
-            d: position_accuracy(generated[d], [set(t) for t in targets]) for d in decoders if d != "br"
+            d: position_accuracy(generated[d], [set(t) for t in targets])
+            for d in decoders
+            if predictor.resolve(d)[0] not in ORDERLESS
         },
         "confused_pairs": _confused_pairs(targets, generated[shown]),
         "examples_shown": _examples(predictions, shown),

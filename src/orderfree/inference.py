@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,8 +16,11 @@ from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded
 from .decoding.beam import Limits
 from .decoding.search import searches
+from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
+BEST = "best:"  # before the name of a metric: the decoder that was best for it on validation
+USUAL_METRIC = "micro_f1"
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
 
 
@@ -50,28 +53,41 @@ class Predictor:
         """Everything the searches need of one batch; the encoder runs once for all of them."""
         encoded = self.network.encoder(on_device(inputs, self.device))
         label_decoder, br_decoder = self.network.label_decoder, self.network.br_decoder
-        thresholds = None
-        if "micro_f1" in self.trained.thresholds:
-            thresholds = torch.full(
-                (len(self.labels),), self.trained.thresholds["micro_f1"], device=self.device
-            )  # (L,)
         return DecodeInput(
             len(self.labels),
             label_decoder.step if label_decoder is not None else None,
             label_decoder.start(encoded) if label_decoder is not None else None,
             br_decoder(encoded) if br_decoder is not None else None,
-            thresholds,
         )
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        return searches[decoder](given, self.limits)
+        """`decoder` is the name of a search, or `best:` and a metric: what was best for it on validation."""
+        name, metric = self.resolve(decoder)
+        tuned = self.trained.thresholds.get(name, {})
+        threshold = tuned.get(metric, tuned.get(USUAL_METRIC))
+        if threshold is not None:
+            given = replace(given, thresholds=torch.full((len(self.labels),), threshold, device=self.device))
+        return searches[name](given, self.limits)
+
+    def resolve(self, decoder: str) -> tuple[str, str]:
+        """The search to run and the metric its threshold is tuned for."""
+        if not decoder.startswith(BEST):
+            return decoder, USUAL_METRIC
+        metric = decoder.removeprefix(BEST)
+        if metric not in self.trained.decisions:
+            known = list(self.trained.decisions)
+            raise OrderfreeError(
+                f"this model has not been tuned for {metric!r}; it has for {', '.join(known) or 'nothing'}."
+                + nearest(metric, known)
+            )
+        return self.trained.decisions[metric], metric
 
     def predict(self, examples: Iterable[Example], decoders: Sequence[str] | None = None) -> Iterator[Prediction]:
         """Predictions in the order of the examples, however many there are, in memory that does not grow."""
         decoders = decoders or [self.default_decoder]
         for decoder in decoders:
-            check_decoder(self.trained.config, decoder)
+            check_decoder(self.trained.config, self.resolve(decoder)[0])
         size = self.trained.config.decoding.batch_size
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK * size)):

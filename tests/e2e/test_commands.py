@@ -16,7 +16,8 @@ import pytest
 import yaml
 from e2e_support import TINY_SPARSE, Cli, Ended, Toy, environment, files_below, sets
 
-DECODERS = ["greedy", "beam", "br", "rescore", "joint"]
+DECODERS = ["greedy", "beam", "br", "rescore", "joint", "marginal", "expected_f1"]
+METRICS = ["micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy"]
 MODEL_FILES = [
     *("README.md", "config.json", "history.jsonl", "labels.json", "manifest.json", "metrics.json"),
     *("model.safetensors", "thresholds.json", "vocabulary.json"),
@@ -30,7 +31,8 @@ def ids(path: Path) -> list[str]:
 def test_train_with_a_validation_file(trained: Ended, model: Path) -> None:
     printed = json.loads(trained.out)
     assert list(printed["validation"]) == DECODERS
-    assert set(printed["thresholds"]) == {"micro_f1"}
+    assert set(printed["thresholds"]) == {"br", "marginal"}
+    assert set(printed["thresholds"]["br"]) == set(printed["decisions"]) == set(METRICS)
     assert files_below(model) == MODEL_FILES
     history = [json.loads(line) for line in (model / "history.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [row["epoch"] for row in history] == [1, 2]
@@ -54,10 +56,29 @@ def test_evaluate(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> None:
     assert all(decoder in table for decoder in DECODERS)
     assert "<html" in report.read_text(encoding="utf-8")
     found = json.loads(cli("evaluate", model, toy.test, "--json").worked().out)
-    assert list(found["decoders"]) == DECODERS
+    assert list(found["decoders"]) == [*DECODERS, *(f"best:{metric}" for metric in METRICS)]
     assert found["default_decoder"] == "joint"
     one = json.loads(cli("evaluate", model, toy.test, "--decode", "joint", "--json").worked().out)
     assert one["decoders"] == {"joint": found["decoders"]["joint"]}
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_optimize_for(cli: Cli, toy: Toy, model: Path, metric: str) -> None:
+    """On the validation part, what was chosen for a metric is at least as good for it as every decoder."""
+    found = json.loads(cli("evaluate", model, toy.valid, "--json").worked().out)
+    best = found["decoders"][f"best:{metric}"]
+    if not found["unseen_labels"]:
+        assert best[metric] >= max(found["decoders"][decoder][metric] for decoder in DECODERS) - 1e-9
+    one = json.loads(cli("evaluate", model, toy.valid, "--optimize-for", metric, "--json").worked().out)
+    assert one["decoders"] == {f"best:{metric}": best}
+    records = cli("predict", model, toy.new, "--optimize-for", metric).worked().records()
+    assert {record["decoder"] for record in records} == {found["decisions"][f"best:{metric}"]}
+
+
+def test_a_metric_nobody_knows(cli: Cli, toy: Toy, model: Path) -> None:
+    cli("predict", model, toy.new, "--optimize-for", "micro").refused("tuned for 'micro'", "Did you mean 'micro_f1'?")
+    both = ["--optimize-for", "micro_f1", "--decode", "br"]
+    cli("predict", model, toy.new, *both).refused("give one of them")
 
 
 def test_evaluate_counts_labels_never_seen_in_training_as_misses(

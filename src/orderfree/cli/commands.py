@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import OrderfreeError
+from .common import (
+    AsJson,
+    ConfigFile,
+    Decode,
+    Format,
+    OptimizeFor,
+    RunDirectory,
+    Settings,
+    chosen_decoder,
+    comma_separated,
+    judged_decoders,
+    open_run,
+    print_scores,
+    reading,
+    say,
+    write_run_report,
+)
 
 if TYPE_CHECKING:
     from ..config import DataConfig
     from ..inference import Predictor
-    from ..types import Example
-
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one config key, e.g. model.encoder=bilstm.")
-]
-ConfigFile = Annotated[
-    Path | None, typer.Option("--config", help="A YAML file of config keys; see `orderfree config`.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
-Decode = Annotated[str | None, typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore or joint.")]
-RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
-
-# what a trained model has learned with, or has no use for any more
-FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")}
-
-
-def comma_separated(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def train(
@@ -71,10 +63,14 @@ def train(
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
     if as_json:
-        print(json.dumps({"out": str(out), **trained.metrics, "thresholds": trained.thresholds}))
+        print(
+            json.dumps(
+                {"out": str(out), **trained.metrics, "thresholds": trained.thresholds, "decisions": trained.decisions}
+            )
+        )
         return
     print("Validation scores of the kept checkpoint:")
-    _print_scores(trained.metrics["validation"])
+    print_scores(trained.metrics["validation"])
     print(f"Model written to {out}")
 
 
@@ -82,16 +78,17 @@ def evaluate(
     run: RunDirectory,
     test_file: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled examples.")],
     decode: Decode = None,
+    optimize_for: OptimizeFor = None,
     settings: Settings = None,
     format: Format = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on labelled data, decoder by decoder."""
+    """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
     from ..evaluation import evaluate as evaluate_examples
 
     predictor, data = open_run(run, settings, format)
-    decoders = [decode] if decode else list(predictor.decoders)
+    decoders = judged_decoders(predictor, decode, optimize_for)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
     found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
     if report is not None:
@@ -105,7 +102,7 @@ def evaluate(
         print(json.dumps(found, ensure_ascii=False))
         return
     print(f"{found['examples']:,} examples, {found['labels']:,} labels")
-    _print_scores(found["decoders"])
+    print_scores(found["decoders"])
     if report is not None:
         print(f"Report written to {report}")
 
@@ -118,6 +115,7 @@ def predict(
         str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default the name of --out tells.")
     ] = None,
     decode: Decode = None,
+    optimize_for: OptimizeFor = None,
     probs: Annotated[
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
@@ -131,7 +129,7 @@ def predict(
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format)
-    decoder = decode or predictor.default_decoder
+    decoder = chosen_decoder(predictor, decode, optimize_for)
     examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
@@ -141,7 +139,7 @@ def predict(
             record: dict[str, Any] = {
                 "id": prediction.example.id,
                 "labels": list(found.labels),
-                "decoder": decoder,
+                "decoder": predictor.resolve(decoder)[0],
                 "log_prob": found.log_prob,
                 "probs": _chosen_probs(predictor, prediction.probs, found.labels, probs),
             }
@@ -164,6 +162,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "parameters": trained.network.parameter_count(),
         "input_features": trained.featurizer.input_size,
         "thresholds": trained.thresholds,
+        "decisions": trained.decisions,
         "metrics": trained.metrics,
         "provenance": trained.provenance,
         "config": trained.config.model_dump(),
@@ -180,9 +179,11 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         + " …" * (len(names) > 20)
     )
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
-    print("thresholds: " + (", ".join(f"{k} {v:.4f}" for k, v in trained.thresholds.items()) or "none"))
+    for metric, decoder in trained.decisions.items():
+        threshold = trained.thresholds.get(decoder, {}).get(metric)
+        print(f"best for {metric}: {decoder}" + (f" at {threshold:.4f}" if threshold is not None else ""))
     print("\nValidation scores:")
-    _print_scores(trained.metrics.get("validation", {}))
+    print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
 
 
@@ -277,102 +278,8 @@ def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:
     return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
-def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
-    """The model, with `decoding` and `data` keys of --set over those it was trained with."""
-    import torch
-
-    from ..build import complete_config
-    from ..checkpoint import load_model
-    from ..config import apply_setting
-    from ..inference import Predictor, default_threads
-
-    torch.set_num_threads(default_threads())
-    trained = load_model(run)
-    raw = trained.config.model_dump()
-    raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
-    for setting in settings or []:
-        key = setting.partition("=")[0].strip()
-        if not key.startswith(("decoding.", "data.")) or key in FIXED:
-            raise OrderfreeError(
-                f"--set {setting!r}: only decoding.* and the formats and field names under data.* can be changed on "
-                "a trained model."
-            )
-        apply_setting(raw, setting)
-    trained.config = complete_config(raw, "the configuration")
-    return Predictor(trained), trained.config.data
-
-
-def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
-    """Examples with a counter on a terminal."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from ..data.readers import ReadCounts, read_examples
-
-    counts = ReadCounts()
-    examples = read_examples(path, data, labelled=labelled, counts=counts)
-    if not sys.stderr.isatty():
-        yield from examples
-    else:
-        from rich.console import Console
-
-        columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            yield from bar.track(examples, total=None)
-    if counts.repeated_labels:
-        say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
-
-
 def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], which: str) -> dict[str, float] | None:
     if probs is None or which == "none":
         return None
     names = predictor.labels.names if which == "all" else labels
     return {name: round(float(probs[predictor.labels.ids[name]]), 6) for name in names}
-
-
-def _print_scores(decoders: dict[str, dict[str, float]]) -> None:
-    shown = (
-        "macro_f1",
-        "micro_f1",
-        "example_f1",
-        "subset_accuracy",
-        "hamming_accuracy",
-        "average",
-        "macro_f1_of_means",
-    )
-    header = ("decoder", *(name.replace("_", " ") for name in shown))
-    print_table(header, [(d, *(f"{scores[name]:.4f}" for name in shown)) for d, scores in decoders.items()])
-
-
-def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(*header, box=None)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
-
-
-def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor, command: str) -> None:
-    """The page of a run: what was found of it, how it was trained, its card and how to make all that again."""
-    from ..checkpoint import versions
-    from ..report.page import write_report
-    from ..training.listeners import read_history
-
-    trained = predictor.trained
-    provenance = trained.provenance
-    counts = {"Training examples": "train_examples", "Validation examples": "valid_examples"}
-    facts = {name: f"{provenance[key]:,}" for name, key in counts.items() if key in provenance}
-    prints = {f"SHA-256 of the {part} file": value for part, value in provenance.get("data", {}).items() if value}
-    card = {
-        "name": run.resolve().name,
-        "version": versions()["orderfree"],
-        "config": trained.config.model_dump(),
-        "parameters": trained.network.parameter_count(),
-        "seed": trained.config.seed,
-        "versions": provenance.get("versions", {}),
-        "facts": {**facts, **prints},
-        "command": command,
-        "text": (run / "README.md").read_text(encoding="utf-8"),
-    }
-    write_report(path, found, read_history(run / "history.jsonl"), card)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .commands import AsJson, print_table
+from .common import AsJson, print_table
 
 if TYPE_CHECKING:
     pass

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import OrderfreeError, nearest
-from .commands import AsJson, comma_separated, say
+from .common import AsJson, comma_separated, say
 
 KINDS = ("scores", "combinations", "seen", "ranks", "positions", "frequency")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .commands import Decode, Format, Settings, open_run, reading, say, write_run_report
+from .common import Decode, Format, Settings, judged_decoders, open_run, reading, say, write_run_report
 
 if TYPE_CHECKING:
     from ..inference import Predictor
@@ -85,7 +85,7 @@ def _report_run(
         found = _validation(run, predictor)
     else:
         examples = reading(data, data_config, labelled=True, noun="texts to evaluate")
-        decoders = [decode] if decode else list(predictor.decoders)
+        decoders = judged_decoders(predictor, decode)
         found = {"model": str(run), "data": str(data), **evaluate(predictor, examples, decoders)}
     write_run_report(out, run, found, predictor, command)
 
@@ -99,7 +99,7 @@ def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
         "labels": len(trained.labels),
         "decoders": trained.metrics.get("validation", {}),
         "default_decoder": predictor.default_decoder,
-        "threshold": trained.thresholds.get("micro_f1"),
+        "threshold": trained.thresholds.get("br", {}).get("micro_f1"),
         "notes": [
             "Checkpoint and threshold were chosen on the validation part, so its scores flatter the model; for scores "
             "on other data, results by label, confused labels and examples, make this page with "

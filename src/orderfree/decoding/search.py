@@ -21,20 +21,36 @@ class Search:
     run: Callable[[DecodeInput, Limits], Hypotheses]
     needs_sequence: bool
     needs_br: bool
+    log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), where a threshold decides
+    over_sets: bool = False  # True: works on a distribution of sets, which takes a wider beam
 
     def __call__(self, given: DecodeInput, limits: Limits) -> Hypotheses:
         return self.run(given, limits)
 
 
-# In the order of the paper's tables.
+# In the order of the paper's tables; those it does not have come last.
 searches: Registry[Search] = Registry("decoder")
 
 
 def search(
-    name: str, sequence: bool = False, br: bool = False
+    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False
 ) -> Callable[[Callable[[DecodeInput, Limits], Hypotheses]], Search]:
     """Decorator that registers a search: `@search("joint", sequence=True, br=True)`."""
-    return lambda run: searches.register(name)(Search(run, sequence, br))
+    return lambda run: searches.register(name)(Search(run, sequence, br, over_sets=over_sets))
+
+
+def thresholded(
+    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False
+) -> Callable[[Callable[[DecodeInput, Limits], Tensor]], Search]:
+    """Decorator that registers a search made of log-odds (B, L) and a threshold on the probability."""
+
+    def add(log_odds: Callable[[DecodeInput, Limits], Tensor]) -> Search:
+        def run(given: DecodeInput, limits: Limits) -> Hypotheses:
+            return at_threshold(log_odds(given, limits), given.thresholds, limits)
+
+        return searches.register(name)(Search(run, sequence, br, log_odds, over_sets))
+
+    return add
 
 
 def _beam(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
@@ -60,13 +76,19 @@ def beam(given: DecodeInput, limits: Limits) -> Hypotheses:
     return _beam(given, limits)
 
 
-@search("br", br=True)
-def binary_relevance(given: DecodeInput, limits: Limits) -> Hypotheses:
-    """Every label whose probability reaches its threshold (0.5 where none is given), most probable first."""
-    logits = _br_logits(given)
+@thresholded("br", br=True)
+def binary_relevance(given: DecodeInput, limits: Limits) -> Tensor:
+    """Every label whose probability reaches its threshold."""
+    return _br_logits(given)
+
+
+def at_threshold(logits: Tensor, thresholds: Tensor | None, limits: Limits) -> Hypotheses:
+    """Every label whose probability reaches its threshold (0.5 where none is given), most probable first.
+
+    logits (B, L), thresholds (L,)"""
     inputs, num_labels = logits.shape
     probs = logits.sigmoid()
-    thresholds = probs.new_full((num_labels,), 0.5) if given.thresholds is None else given.thresholds
+    thresholds = probs.new_full((num_labels,), 0.5) if thresholds is None else thresholds
     passing = probs >= thresholds  # (B, L)
     # labels that pass come before all others, each group by falling probability
     order = (probs.double() + 2 * passing).argsort(dim=1, descending=True, stable=True)  # (B, L)
@@ -104,6 +126,53 @@ def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
 
     The log of these odds is the BR logit itself; <eos> has odds 1."""
     return _beam(given, limits, bonus=_br_logits(given).float())
+
+
+@thresholded("marginal", sequence=True, over_sets=True)
+def marginal(given: DecodeInput, limits: Limits) -> Tensor:
+    """Every label whose share of the probability of all sets found reaches a threshold."""
+    sets, probs = set_distribution(given, limits, given.br_logits)
+    shares = (probs[..., None] * sets).sum(dim=1)  # (B, L)
+    return shares.clamp(1e-6, 1 - 1e-6).logit()
+
+
+@search("expected_f1", sequence=True, over_sets=True)
+def expected_f1(given: DecodeInput, limits: Limits) -> Hypotheses:
+    """The set with the highest expected example-F1, if the true set were drawn from those found.
+
+    Tried are the sets found and the n most probable labels, for every n that occurs."""
+    sets, probs = set_distribution(given, limits)
+    found = sets.float()  # (B, W, L)
+    shares = (probs[..., None] * found).sum(dim=1)  # (B, L)
+    rank = shares.argsort(dim=1, descending=True, stable=True).argsort(dim=1)  # (B, L)
+    fewest = min(limits.min_labels, given.num_labels)
+    sizes = torch.arange(fewest, max(int(found.sum(dim=-1).max()), fewest) + 1, device=found.device)  # (n,)
+    tried = torch.cat([found, (rank[:, None] < sizes[:, None]).float()], dim=1)  # (B, W + n, L)
+    common = tried @ found.transpose(1, 2)  # (B, W + n, W)
+    both = tried.sum(dim=-1)[:, :, None] + found.sum(dim=-1)[:, None]  # (B, W + n, W)
+    f1 = torch.where(both > 0, 2 * common / both.clamp(min=1), 1.0)  # two empty sets agree
+    expected = (f1 * probs[:, None]).sum(dim=-1)  # (B, W + n)
+    allowed = tried.sum(dim=-1) <= limits.max_labels
+    best = expected.masked_fill(~allowed, -1.0).argmax(dim=1)  # (B,)
+    chosen = tried[torch.arange(len(tried), device=best.device), best] > 0  # (B, L)
+    # as log-odds: at a threshold of one half exactly the chosen labels, by falling share
+    shares = shares.clamp(1e-6, 1 - 1e-6)
+    odds = torch.where(chosen, (1 + shares) / 2, shares / 2).logit()
+    named = at_threshold(odds, None, limits)
+    utility = expected.gather(1, best[:, None])  # (B, 1)
+    return Hypotheses(named.sequences, utility, utility.clamp(min=1e-12).log())
+
+
+WIDTH = 12  # hypotheses that stand for all sets, where more were not asked for
+
+
+def set_distribution(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Sets of labels (B, W, L) bool and their probabilities (B, W), as far as a beam over sets finds them: the mass it
+    does not find is shared out in proportion. With the BR logits as `bonus` they are weighed with their odds (Eq. 16).
+    Exact for a wide beam over a model that does not mind the order of labels; else the continuations of a set are those
+    of its most probable order."""
+    found = _beam(given, replace(limits, width=max(limits.width, WIDTH), merge_sets=True), bonus)
+    return membership(found.sequences, given.num_labels), found.scores.softmax(dim=1)
 
 
 def membership(sequences: Tensor, num_labels: int) -> Tensor:

@@ -22,6 +22,7 @@ from ..data.corpora import data_root, load_parts
 from ..data.corpora.catalogue import limited
 from ..data.readers import read_examples
 from ..data.writers import write_examples
+from ..decoding.search import searches
 from ..errors import OrderfreeError, nearest
 from ..evaluation import judge
 from ..inference import Prediction, Predictor
@@ -129,7 +130,7 @@ def run_cell(plan: Plan, method: str, seed: int, left: float | None, say: Callab
             _note_spent(run, spent + time.monotonic() - began)
     predictor = Predictor.load(run)
     began_test = time.monotonic()
-    decoders = [decoder for decoder in predictor.decoders if decoder != "greedy"]
+    decoders = [d for d in predictor.decoders if d != "greedy" and not searches[d].over_sets]  # those of the paper
     test = list(read_examples(files["test"], DataConfig(), labelled=True))
     predictions = list(predictor.predict(test, decoders))
     result = _result(plan, method, seed, config_path, predictor, predictions, decoders, run)

@@ -1,4 +1,4 @@
-"""The probability from which binary relevance says yes, chosen on held-out data."""
+"""The probability from which a label counts as predicted, chosen on held-out data."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     best = np.flatnonzero(micro_f1 == micro_f1.max())
     chosen = best[np.argmin(np.abs(thresholds[best] - NEUTRAL))]
     return float(thresholds[chosen]), float(micro_f1[chosen])
+
+
+CANDIDATES = 60
+
+
+def candidate_thresholds(probs: np.ndarray, targets: Matrix) -> np.ndarray:
+    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides."""
+    best, _ = best_threshold(probs, targets)
+    odds = np.linspace(-5.0, 4.0, CANDIDATES)
+    return np.unique(np.append(1 / (1 + np.exp(-odds)), best))
 
 
 def _midway(distinct: np.ndarray) -> np.ndarray:

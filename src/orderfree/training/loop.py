@@ -17,6 +17,7 @@ from ..build import build_objective, build_second_objective, decoders_of, prefer
 from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, length_bucketed
 from ..decoding.rollout import follow
+from ..decoding.search import searches
 from ..errors import TrainingError
 from ..evaluation import Validation, validate
 from ..inference import Predictor
@@ -83,7 +84,7 @@ class Trainer:
         self.validated_decoders = [
             decoder
             for decoder in decoders_of(self.config)
-            if settings.validate_all or decoder in (self.select_decoder, "br")
+            if decoder in (self.select_decoder, "br") or (settings.validate_all and not searches[decoder].over_sets)
         ]
 
     def fit(self) -> bool:

@@ -16,7 +16,7 @@ from ..build import build_network, complete_config
 from ..checkpoint import TRAINING, TrainedModel, save_model, versions
 from ..config import Config
 from ..errors import ModelDirectoryError, OrderfreeError
-from ..evaluation import validate
+from ..evaluation import decide
 from ..files import explained, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
 from .card import model_card
@@ -87,9 +87,8 @@ def finish(trainer: Trainer, out: Path) -> None:
     """Scores the best weights with every decoder, writes the model directory, removes the training state."""
     trained = trainer.trained
     predictor = Predictor(trained)
-    found = validate(predictor, trainer.data.valid, predictor.decoders)
-    if found.threshold is not None:
-        trained.thresholds = {"micro_f1": found.threshold}
+    found = decide(predictor, trainer.data.valid, predictor.decoders)
+    trained.thresholds, trained.decisions = found.thresholds, found.decoders
     trained.metrics = {
         "update": trainer.progress.best_update,
         "updates": trainer.progress.update,

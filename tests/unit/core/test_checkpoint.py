@@ -37,7 +37,14 @@ def make_model(encoder: str, seed: int = 0, label_sets=(NAMES, ("a", "b"), ("a",
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return TrainedModel(
-        config, labels, featurizer, network, {"micro_f1": 0.37}, {"joint": {"f1": 0.5}}, {"made": "here"}
+        config,
+        labels,
+        featurizer,
+        network,
+        {"br": {"micro_f1": 0.37}},
+        {"micro_f1": "br"},
+        {"joint": {"f1": 0.5}},
+        {"made": "here"},
     )
 
 
@@ -61,8 +68,9 @@ def test_a_loaded_model_predicts_the_same(encoder: str, tmp_path: Path) -> None:
     loaded = load_model(tmp_path / "model")
     assert loaded.config == trained.config
     assert loaded.labels == trained.labels
-    assert (loaded.thresholds, loaded.metrics, loaded.provenance) == (
-        {"micro_f1": 0.37},
+    assert (loaded.thresholds, loaded.decisions, loaded.metrics, loaded.provenance) == (
+        {"br": {"micro_f1": 0.37}},
+        {"micro_f1": "br"},
         {"joint": {"f1": 0.5}},
         {"made": "here"},
     )

@@ -113,7 +113,7 @@ def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tm
     again = train(config(), *files, tmp_path / "cut", resume=True)
     for name, weights in whole.network.state_dict().items():
         assert torch.equal(weights, again.network.state_dict()[name]), name
-    assert set(whole.metrics["validation"]) == {"greedy", "beam", "br", "rescore", "joint"}
+    assert set(whole.metrics["validation"]) >= {"greedy", "beam", "br", "rescore", "joint"}
 
 
 def test_only_the_linear_encoder_scores_labels() -> None:

@@ -1,0 +1,163 @@
+"""What several commands share: options, opening a model, reading with a counter, printing tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import OrderfreeError
+
+if TYPE_CHECKING:
+    from ..config import DataConfig
+    from ..inference import Predictor
+    from ..types import Example
+
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Set one config key, e.g. model.encoder=bilstm.")
+]
+ConfigFile = Annotated[
+    Path | None, typer.Option("--config", help="A YAML file of config keys; see `orderfree config`.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
+Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
+OptimizeFor = Annotated[
+    str | None,
+    typer.Option(
+        "--optimize-for",
+        help="Decode for a metric: micro_f1, macro_f1, example_f1, subset_accuracy or hamming_accuracy.",
+    ),
+]
+Decode = Annotated[
+    str | None,
+    typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal or expected_f1."),
+]
+RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
+
+# what a trained model has learned with, or has no use for any more
+FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")}
+
+
+def comma_separated(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
+    """The model, with `decoding` and `data` keys of --set over those it was trained with."""
+    import torch
+
+    from ..build import complete_config
+    from ..checkpoint import load_model
+    from ..config import apply_setting
+    from ..inference import Predictor, default_threads
+
+    torch.set_num_threads(default_threads())
+    trained = load_model(run)
+    raw = trained.config.model_dump()
+    raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
+    for setting in settings or []:
+        key = setting.partition("=")[0].strip()
+        if not key.startswith(("decoding.", "data.")) or key in FIXED:
+            raise OrderfreeError(
+                f"--set {setting!r}: only decoding.* and the formats and field names under data.* can be changed on "
+                "a trained model."
+            )
+        apply_setting(raw, setting)
+    trained.config = complete_config(raw, "the configuration")
+    return Predictor(trained), trained.config.data
+
+
+def chosen_decoder(predictor: Predictor, decode: str | None, optimize_for: str | None) -> str:
+    """The decoder to use: the one named, the best for the metric named, or the model's own."""
+    from ..inference import BEST
+
+    if decode and optimize_for:
+        raise OrderfreeError(
+            "--decode names a decoder and --optimize-for lets validation choose one; give one of them."
+        )
+    return decode or (BEST + optimize_for if optimize_for else predictor.default_decoder)
+
+
+def judged_decoders(predictor: Predictor, decode: str | None, optimize_for: str | None = None) -> list[str]:
+    """The decoder to use, if one is named; else all, and the best for every metric."""
+    from ..inference import BEST
+
+    if decode or optimize_for:
+        return [chosen_decoder(predictor, decode, optimize_for)]
+    return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
+
+
+def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
+    """Examples with a counter on a terminal."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from ..data.readers import ReadCounts, read_examples
+
+    counts = ReadCounts()
+    examples = read_examples(path, data, labelled=labelled, counts=counts)
+    if not sys.stderr.isatty():
+        yield from examples
+    else:
+        from rich.console import Console
+
+        columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            yield from bar.track(examples, total=None)
+    if counts.repeated_labels:
+        say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
+
+
+def print_scores(decoders: dict[str, dict[str, float]]) -> None:
+    shown = (
+        "macro_f1",
+        "micro_f1",
+        "example_f1",
+        "subset_accuracy",
+        "hamming_accuracy",
+        "average",
+        "macro_f1_of_means",
+    )
+    header = ("decoder", *(name.replace("_", " ") for name in shown))
+    print_table(header, [(d, *(f"{scores[name]:.4f}" for name in shown)) for d, scores in decoders.items()])
+
+
+def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*header, box=None)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+
+
+def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor, command: str) -> None:
+    """The page of a run: what was found of it, how it was trained, its card and how to make all that again."""
+    from ..checkpoint import versions
+    from ..report.page import write_report
+    from ..training.listeners import read_history
+
+    trained = predictor.trained
+    provenance = trained.provenance
+    counts = {"Training examples": "train_examples", "Validation examples": "valid_examples"}
+    facts = {name: f"{provenance[key]:,}" for name, key in counts.items() if key in provenance}
+    prints = {f"SHA-256 of the {part} file": value for part, value in provenance.get("data", {}).items() if value}
+    card = {
+        "name": run.resolve().name,
+        "version": versions()["orderfree"],
+        "config": trained.config.model_dump(),
+        "parameters": trained.network.parameter_count(),
+        "seed": trained.config.seed,
+        "versions": provenance.get("versions", {}),
+        "facts": {**facts, **prints},
+        "command": command,
+        "text": (run / "README.md").read_text(encoding="utf-8"),
+    }
+    write_report(path, found, read_history(run / "history.jsonl"), card)
