@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test lint bench results clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ test: lint ## Lint, types, import layers and all tests
 bench: install ## Speed and memory, as ratios taken in one run
 	$(BIN)/python benchmarks/slow_twin.py
 	$(BIN)/python benchmarks/memory.py
+
+results: install ## Tables and figures in docs/results, from the result files
+	$(BIN)/python benchmarks/results_pages.py
 
 clean: ## Remove what the other targets made
 	rm -rf .venv demo build dist
