@@ -12,7 +12,7 @@ from .data.featurizers import Featurizer, from_kind
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
-from .errors import ConfigError, OrderfreeError
+from .errors import ConfigError, OrderfreeError, nearest
 from .nn.br_decoder import BRDecoder, GivenScores, ResidualBRDecoder
 from .nn.chain_decoder import ChainDecoder
 from .nn.encoders import encoders
@@ -26,9 +26,20 @@ from .objectives import SequenceObjective, objectives
 RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
 
 
-def load_config(path: Path | None = None, settings: list[str] | None = None) -> Config:
-    """The config of a file and of `key=value` settings over it, complete and checked; all problems in one error."""
+PRESETS = Path(__file__).parent / "presets"
+
+
+def load_config(path: Path | None = None, settings: list[str] | None = None, preset: str | None = None) -> Config:
+    """The config of a file or a preset and of `key=value` settings over it, complete and checked; all problems in one
+    error."""
     raw = read_yaml(path) if path is not None else {}
+    if preset is not None:
+        known = sorted(file.stem for file in PRESETS.glob("*.yaml"))
+        if preset not in known:
+            raise ConfigError(f"unknown preset {preset!r}; known: {', '.join(known)}.{nearest(preset, known)}")
+        if path is not None:
+            raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
+        raw = read_yaml(PRESETS / f"{preset}.yaml")
     for setting in settings or []:
         apply_setting(raw, setting)
     return complete_config(raw, str(path) if path is not None else "the configuration")
@@ -104,7 +115,7 @@ def _contradictions(config: Config) -> list[str]:
     if config.model.br_batch_norm and config.model.br_layers and config.training.batch_size == 1:
         problems.append("model.br_batch_norm needs training.batch_size of at least 2: one example has no spread.")
     most = config.decoding.max_labels
-    if most is not None and most < config.decoding.min_labels:
+    if most is not None and most < (config.decoding.min_labels or 0):
         problems.append(f"decoding.max_labels ({most}) is below decoding.min_labels ({config.decoding.min_labels}).")
     return problems
 
@@ -196,7 +207,10 @@ def _objective(name: str | None, given: dict[str, Any], labels: LabelVocabulary)
 
 
 def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
-    fewest = min(config.decoding.min_labels, len(labels))
+    fewest = config.decoding.min_labels
+    if fewest is None:
+        fewest = 0 if () in labels.combinations else 1
+    fewest = min(fewest, len(labels))
     most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
     decoding = config.decoding
     return Limits(decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.merge_sets)

@@ -140,7 +140,9 @@ class DecodingConfig(Section):
         description="greedy, beam, br, rescore or joint; null: joint, or the best the model has decoders for",
     )
     beam_width: Annotated[int, Field(gt=0, le=4096)] = Field(6, description="hypotheses kept per input")
-    min_labels: Annotated[int, Field(ge=0)] = Field(0, description="fewest labels to predict")
+    min_labels: Annotated[int, Field(ge=0)] | None = Field(
+        0, description="fewest labels to predict; null: 1 where every training example has a label, else 0"
+    )
     max_labels: PositiveInt | None = Field(
         None, description="most labels to predict; null: the longest set in training + 2"
     )

@@ -16,6 +16,7 @@ from .common import (
     Decode,
     Format,
     OptimizeFor,
+    Preset,
     RunDirectory,
     Settings,
     chosen_decoder,
@@ -38,6 +39,7 @@ def train(
     out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
     valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
     config: ConfigFile = None,
+    preset: Preset = None,
     settings: Settings = None,
     format: Format = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
@@ -54,10 +56,10 @@ def train(
             "training reads its file several times, so it cannot come from standard input; give a file."
         )
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
-    if resume and (config or settings):
+    if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
     try:
-        trained = train_run(load_config(config, settings), train_file, valid, out, resume, overwrite, say)
+        trained = train_run(load_config(config, settings, preset), train_file, valid, out, resume, overwrite, say)
     except Interrupted as stopped:
         again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
@@ -207,8 +209,8 @@ def split(
         print(f"{path}: {size:,} examples")
 
 
-def config(settings: Settings = None, config: ConfigFile = None) -> None:
-    """Print every config key with its meaning and default (or, with --config/--set, a resolved config)."""
+def config(settings: Settings = None, config: ConfigFile = None, preset: Preset = None) -> None:
+    """Print every config key with its meaning and default (or, with --config/--preset/--set, a resolved config)."""
     import yaml
 
     from ..build import load_config
@@ -216,8 +218,8 @@ def config(settings: Settings = None, config: ConfigFile = None) -> None:
     from ..nn.encoders import encoders
     from ..objectives import objectives
 
-    if settings or config:
-        print(yaml.safe_dump(load_config(config, settings).model_dump(), sort_keys=False), end="")
+    if settings or config or preset:
+        print(yaml.safe_dump(load_config(config, settings, preset).model_dump(), sort_keys=False), end="")
         return
     print(describe(Config))
     for key, registry in (("model.encoder_options", encoders), ("objective.sequence_options", objectives)):

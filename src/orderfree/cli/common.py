@@ -22,6 +22,10 @@ Settings = Annotated[
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", help="A YAML file of config keys; see `orderfree config`.")
 ]
+Preset = Annotated[
+    str | None,
+    typer.Option("--preset", help="fast (linear scores and corrections, minutes) or paper (its model, hours)."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
 OptimizeFor = Annotated[

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from orderfree.build import (
+    PRESETS,
     build_network,
     check_decoder,
     complete_config,
@@ -250,3 +251,26 @@ LABELS = LabelVocabulary.count([("a", "b"), ("c",), ("d",), ("e",), ("f",)], "x"
 def test_limits_of_a_search(decoding: dict, fewest: int, most: int) -> None:
     limits = search_limits(complete_config({"decoding": decoding}, "x"), LABELS)
     assert (limits.min_labels, limits.max_labels) == (fewest, most)
+
+
+@pytest.mark.parametrize("preset", sorted(file.stem for file in PRESETS.glob("*.yaml")))
+def test_a_preset_is_a_complete_config(preset: str) -> None:
+    config = load_config(None, ["seed=9"], preset)
+    assert config.seed == 9
+    assert config != load_config(None, ["seed=9"])
+    assert {"beam", "br", "joint"} <= set(decoders_of(config))
+
+
+def test_presets_that_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"unknown preset 'fats'; known: fast, paper\. Did you mean 'fast'"):
+        load_config(None, None, "fats")
+    (tmp_path / "own.yaml").write_text("seed: 2\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="give one, and --set"):
+        load_config(tmp_path / "own.yaml", None, "fast")
+
+
+@pytest.mark.parametrize(("sets", "fewest"), [([("a",), ("b",)], 1), ([("a",), ("b",), ()], 0)])
+def test_fewest_labels_follow_the_training_part(sets: list[tuple[str, ...]], fewest: int) -> None:
+    labels = LabelVocabulary.count(sets, "the test")
+    assert search_limits(load_config(None, ["decoding.min_labels=null"]), labels).min_labels == fewest
+    assert search_limits(load_config(), labels).min_labels == 0
