@@ -4,15 +4,14 @@ import copy
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report_support import ATTACK, Outline, check_page
 
 from orderfree.report.page import SECTIONS, best_of_column, learning_curves, render, shown_example, write_report
 
-ATTACK = "<script>alert(1)</script>"
 EVALUATION: dict[str, Any] = {
     "model": "runs/toy",
     "data": "test.jsonl",
@@ -55,30 +54,6 @@ CARD: dict[str, Any] = {
     "facts": {"Training examples": "2,000"},
     "text": "# The card\n\nKnows `sport` (514).",
 }
-
-
-class Outline(HTMLParser):
-    """Collects tags, and checks that they close in the order they open."""
-
-    void = ("meta", "link", "path", "circle")
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in self.void:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
@@ -210,16 +185,8 @@ def test_everything_foreign_is_escaped():
     Outline(page)
 
 
-def test_the_page_needs_nothing_but_itself(page):
-    tags = Outline(page).seen
-    assert not {tag for tag, _ in tags} & {"script", "img", "iframe", "object"}
-    links = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
-    assert all(link.startswith(("#", "data:")) for link in links if link)
-    assert not re.search(r"url\(|@import|https?://", page)
-
-
-def test_tables_have_scopes(page):
-    assert all("scope" in attributes for tag, attributes in Outline(page).seen if tag == "th")
+def test_the_page_needs_nothing_but_itself_and_can_be_read_aloud(page):
+    check_page(page)
 
 
 @pytest.mark.parametrize("empty", [{}, {"decoders": {}, "per_label": [], "threshold": None, "position_accuracy": {}}])

@@ -3,15 +3,13 @@ from __future__ import annotations
 import copy
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
+from report_support import ATTACK, Outline, check_page
 
 from orderfree.report.results import EXAMPLES_SHOWN, SECTIONS, render_results, write_results_report
-
-ATTACK = "<script>alert(1)</script>"
 
 
 def table(*cells: str, name: str = "OCD", paper: str = "0.872", notes: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -89,28 +87,6 @@ OVERVIEW: dict[str, Any] = {
     "overall_ranks": [{"variant": "paper-small", "table": table("1.25"), "drawing": "<svg></svg>"}],
 }
 MAKING = {"folder": "results", "version": "1.2.3", "command": "orderfree report results"}
-
-
-class Outline(HTMLParser):
-    """Collects tags, and checks that they close in the order they open."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(page)
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-        if tag not in ("meta", "link", "path"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
 
 
 @pytest.fixture(scope="module")
@@ -237,16 +213,8 @@ def test_everything_foreign_is_escaped():
     Outline(page)
 
 
-def test_the_page_needs_nothing_but_itself(page):
-    tags = Outline(page).seen
-    assert not {tag for tag, _ in tags} & {"script", "img", "iframe", "object"}
-    links = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
-    assert all(link.startswith(("#", "data:")) for link in links if link)
-    assert not re.search(r"url\((?!#)|@import|https?://", page)
-
-
-def test_tables_have_scopes(page):
-    assert all("scope" in attributes for tag, attributes in Outline(page).seen if tag == "th")
+def test_the_page_needs_nothing_but_itself_and_can_be_read_aloud(page):
+    check_page(page, inner_urls=True)
 
 
 def test_the_overview_is_plain_json(tmp_path: Path):
