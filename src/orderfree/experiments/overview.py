@@ -15,7 +15,7 @@ from .drawings import available, corpus_drawings, rank_drawing
 from .paper import DECODERS, METHODS, PERFORMANCE, Row, counterpart
 from .rendering import CUT_SHORT, Cell, Column, Table, TableRow, mark_best
 from .results import Result
-from .tables import PARTS, combinations_table, corpus_table, rank_table, seen_unseen_table
+from .tables import PARTS, combinations_table, corpus_table, place_of, rank_table, row_name, seen_unseen_table
 
 POSITIONS_SHOWN = 10
 SEEN_PARTS = ("test_seen", "test_unseen")
@@ -49,7 +49,7 @@ def _corpus_overview(results: Sequence[Result], corpus: str, variant: str, prefi
         "variant": variant,
         "prefix": prefix,
         "methods": len(first),
-        "runs": [_run(result) for result in sorted(results, key=lambda result: _place(result.method, METHODS))],
+        "runs": [_run(result) for result in sorted(results, key=lambda result: place_of(result.method, METHODS))],
         "best": _best(tables["test"]),
         "scores": shown["test"],
         "parts": {_part_title(part): shown[part] for part in parts if part not in SEEN_PARTS},
@@ -167,7 +167,9 @@ def _table(
     if not columns:
         return Table(title, columns, [], [])
     rows = [
-        TableRow(_name(row, decoded), *row, group[0].variant, len(group), any(r.cut_short for r in group), cells[row])
+        TableRow(
+            row_name(row, decoded), *row, group[0].variant, len(group), any(r.cut_short for r in group), cells[row]
+        )
         for row, group in decoded.items()
     ]
     marked = ["The best of each column is marked."] if len(rows) > 1 else []
@@ -181,26 +183,15 @@ def _decoded(results: Sequence[Result], measured: Callable[[Result], Collection[
     for result in results:
         for decoder in measured(result):
             found[result.method, decoder].append(result)
-    return dict(sorted(found.items(), key=lambda item: (_place(item[0][0], METHODS), _place(item[0][1], DECODERS))))
+    return dict(sorted(found.items(), key=lambda item: (place_of(item[0][0], METHODS), place_of(item[0][1], DECODERS))))
 
 
 def _in_order(first: Mapping[str, Result]) -> list[tuple[str, Result]]:
-    return sorted(first.items(), key=lambda item: _place(item[0], METHODS))
-
-
-def _place(name: str, known: Collection[str]) -> tuple[int, str]:
-    return (list(known).index(name) if name in known else len(known)), name
+    return sorted(first.items(), key=lambda item: place_of(item[0], METHODS))
 
 
 def _method(method: str) -> str:
     return METHODS.get(method, method)
-
-
-def _name(row: Row, rows: Collection[Row]) -> str:
-    """The method, and the decoder where the method has several."""
-    method, decoder = row
-    several = sum(other == method for other, _ in rows) > 1
-    return f"{_method(method)}, {DECODERS.get(decoder, decoder)}" if several else _method(method)
 
 
 def label_scores(first: Mapping[str, Result]) -> dict[str, Any]:
@@ -243,7 +234,7 @@ def compared_examples(results: Sequence[Result]) -> list[dict[str, Any]]:
             target = targets.setdefault(example.id, example.target)
             # Where the seed splits the corpus anew, the same id may be another document.
             if row[1] in example.predicted and set(target) == set(example.target):
-                generated[example.id][tuple(example.predicted[row[1]])].append(_name(row, decoded))
+                generated[example.id][tuple(example.predicted[row[1]])].append(row_name(row, decoded))
     opinions = {name: (len(set(map(frozenset, made))), len(made)) for name, made in generated.items()}
     return [
         {

@@ -111,7 +111,7 @@ def rank_table(
         used = [[r for r in runs[corpus] if r.method == row[0]] for corpus in corpora]
         cut_short = any(r.cut_short for group in used for r in group)
         seeds = min((len(group) for group in used), default=0) if ranks else 0
-        made.append(TableRow(_name(row, shown), *row, variant, seeds, cut_short, cells))
+        made.append(TableRow(row_name(row, shown), *row, variant, seeds, cut_short, cells))
     notes = [
         f"Ranks among {len(shown)} methods, averaged over {', '.join(corpora)}; 1 is best. "
         "paper: ranks that follow from its printed tables.",
@@ -161,7 +161,7 @@ def _table(
             scores = [measured(result)[decoder] for result in group]
             theirs = printed.get(key, {})
             cells = {c.key: Cell.of(_values(scores, c.key), theirs.get(c.key)) for c in columns}
-            name = _name(key, keys) + (f" [{variant}]" if len(groups) > 1 else "")
+            name = row_name(key, keys) + (f" [{variant}]" if len(groups) > 1 else "")
             cut_short = any(result.cut_short for result in group)
             rows.append(TableRow(name, method, decoder, variant, len(group), cut_short, cells))
     return Table(title, columns, mark_best(rows, columns), _notes(corpus, rows, columns, bool(printed)))
@@ -172,20 +172,21 @@ def _own_rows(
 ) -> list[Row]:
     """Rows of ours that the paper's table does not have."""
     found = []
-    for method in sorted(runs, key=lambda name: (_place(name, METHODS), name)):
+    for method in sorted(runs, key=lambda name: place_of(name, METHODS)):
         groups = runs[method].values()
         decoders = {decoder for group in groups for result in group for decoder in measured(result)}
-        for decoder in sorted(decoders, key=lambda name: (_place(name, DECODERS), name)):
+        for decoder in sorted(decoders, key=lambda name: place_of(name, DECODERS)):
             if (method, decoder) not in printed and (extra or decoder in DECODERS or len(decoders) == 1):
                 found.append((method, decoder))
     return found
 
 
-def _place(name: str, known: Collection[str]) -> int:
-    return list(known).index(name) if name in known else len(known)
+def place_of(name: str, known: Collection[str]) -> tuple[int, str]:
+    """Where a name comes in the paper's order; those it does not know come last, by name."""
+    return (list(known).index(name) if name in known else len(known)), name
 
 
-def _name(row: Row, rows: Collection[Row]) -> str:
+def row_name(row: Row, rows: Collection[Row]) -> str:
     """The method, and the decoder where the method has several rows."""
     method, decoder = row
     alone = sum(other == method for other, _ in rows) == 1
