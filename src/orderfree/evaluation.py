@@ -20,7 +20,6 @@ from .metrics.thresholds import best_threshold, candidate_thresholds
 from .types import Example
 
 TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
-ORDERLESS = ("br", "marginal", "expected_f1")  # decoders that choose a set, not a sequence
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
 PAIRS_SHOWN = 20
@@ -147,7 +146,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "position_accuracy": {
             d: position_accuracy(generated[d], [set(t) for t in targets])
             for d in decoders
-            if predictor.resolve(d)[0] not in ORDERLESS
+            if searches[predictor.resolve(d)[0]].has_order
         },
         "confused_pairs": _confused_pairs(targets, generated[shown]),
         "examples_shown": _examples(predictions, shown),

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,40 +17,23 @@ from e2e_support import Cli, Toy, environment, files_below
 
 from orderfree.experiments.results import Result, write_result
 
-METRICS = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
 ATTACK = "<script>alert(1)</script>"
 
 
-def result(**changes: Any) -> Result:
-    content: dict[str, Any] = {
-        "corpus": "reuters",
-        "method": "ocd",
-        "variant": "paper-small",
-        "seed": 1,
-        "config": {"seed": 1},
-        "versions": {"orderfree": "0"},
-        "commit": "0" * 40,
-        "command": "orderfree reproduce reuters --rows ocd",
-        "seconds": {"train": 2.0, "test": 1.0},
-        "updates": 10,
-        "flattened": True,
-        "cut_short": False,
-        "parameters": 3,
-        "truncated": 0,
-        "test": {"beam": dict.fromkeys(METRICS, 0.5)},
-        "position_accuracy": {"beam": [0.9, 0.375]},
-        "examples": [{"id": "1", "target": [ATTACK], "predicted": {"beam": [ATTACK, "grain"]}}],
-        "per_label": [{"label": ATTACK, "support": 1, "predicted": 1, "precision": 1.0, "recall": 1.0, "f1": 1.0}],
-        "confused_pairs": [{"missed": ATTACK, "instead": "grain", "count": 1}],
-    }
-    return Result.model_validate({**content, **changes})
+MEASURED: dict[str, Any] = {
+    "command": "orderfree reproduce reuters --rows ocd",
+    "position_accuracy": {"beam": [0.9, 0.375]},
+    "examples": [{"id": "1", "target": [ATTACK], "predicted": {"beam": [ATTACK, "grain"]}}],
+    "per_label": [{"label": ATTACK, "support": 1, "predicted": 1, "precision": 1.0, "recall": 1.0, "f1": 1.0}],
+    "confused_pairs": [{"missed": ATTACK, "instead": "grain", "count": 1}],
+}
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
+def results(make_result: Callable[..., Result], tmp_path: Path) -> Path:
     folder = tmp_path / "results"
-    for changes in ({}, {"seed": 2, "test": {"beam": dict.fromkeys(METRICS, 0.7)}}, {"variant": "paper"}):
-        write_result(folder, result(**changes))
+    for changes in ({}, {"seed": 2, "value": 0.7}, {"variant": "paper"}):
+        write_result(folder, make_result(**MEASURED, **changes))
     return folder
 
 

@@ -24,6 +24,11 @@ class Search:
     log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), where a threshold decides
     over_sets: bool = False  # True: works on a distribution of sets, which takes a wider beam
 
+    @property
+    def has_order(self) -> bool:
+        """Whether labels come in the order they were generated: a threshold and a choice among sets give none."""
+        return self.log_odds is None and not self.over_sets
+
     def __call__(self, given: DecodeInput, limits: Limits) -> Hypotheses:
         return self.run(given, limits)
 

@@ -83,6 +83,8 @@ class BagFeaturizer:
 
     def _character_ngrams(self, words: list[str]) -> list[str]:
         """Of three to `chars` characters, within words; the edges of a word count as one."""
+        if not self.chars:
+            return []
         marked = [f" {word} " for word in words]
         return [
             CHARACTERS + word[place : place + n]
