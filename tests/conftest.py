@@ -6,8 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from orderfree.experiments.results import Result
+
+# how long an example takes says something about the machine, not about the code
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 METRICS = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
 

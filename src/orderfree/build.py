@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .config import Config, ModelConfig, Section, apply_setting, check, read_yaml
-from .data.featurizers import Featurizer, from_kind
+from .data.featurizers import Featurizer, kinds
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
@@ -155,7 +155,13 @@ def encoder_options(config: Config) -> Section:
 
 
 def featurizer_class(config: Config) -> type[Featurizer]:
-    return from_kind(encoders[config.model.encoder].input_kind)  # type: ignore[attr-defined]
+    return kinds()[input_kind(config)]
+
+
+def input_kind(config: Config) -> str:
+    """What the encoder is fed; where that depends on its options, they say it."""
+    kind: str = encoders[config.model.encoder].input_kind  # type: ignore[attr-defined]
+    return getattr(encoder_options(config), "input_kind", kind)
 
 
 def build_network(config: Config, input_size: int, num_labels: int) -> OrderFreeModel:

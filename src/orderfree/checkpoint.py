@@ -5,6 +5,7 @@ labels.json        label names with counts, and the label sets seen in training
 tokenizer.json     words of the bilstm encoder, or
 vocabulary.json    terms of the sparse encoder, or
 features.json      scale of the dense encoder's features
+embedder*          the frozen encoder of sentence embeddings, where the model reads them
 model.safetensors  weights
 thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
@@ -33,10 +34,11 @@ from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
 from .errors import ConfigError, ModelDirectoryError
 from .files import fingerprint, write_json, write_text, writing_aside
-from .nn.encoders import encoders
 from .nn.model import OrderFreeModel
 
 FORMAT = 1
+# what every model directory holds besides the files of its featurizer
+FILES = ("config.json", "labels.json", "model.safetensors", "thresholds.json", "metrics.json", "README.md")
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
@@ -69,25 +71,11 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
     write_json(directory / "thresholds.json", {"thresholds": trained.thresholds, "decisions": trained.decisions})
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
-    names = [name for name in _files(trained.config) if (directory / name).exists()]
+    names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
     manifest = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
     write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest})
-
-
-def _files(config: Config) -> list[str]:
-    kinds = {"tokens": "tokenizer.json", "bag": "vocabulary.json", "dense": "features.json"}
-    vocabulary = kinds.get(encoders[config.model.encoder].input_kind)  # type: ignore[attr-defined]
-    return [
-        "config.json",
-        "labels.json",
-        *([vocabulary] if vocabulary else []),
-        "model.safetensors",
-        "thresholds.json",
-        "metrics.json",
-        "README.md",
-    ]
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:

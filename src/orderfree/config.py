@@ -27,6 +27,26 @@ class Section(BaseModel):
 SectionT = TypeVar("SectionT", bound=Section)
 
 
+class BagOptions(Section):
+    """What goes into a bag of terms; options of every encoder that reads one."""
+
+    ngrams: PositiveInt = Field(1, description="word n-grams up to this length")
+    chars: Annotated[int, Field(ge=0)] = Field(0, description="character n-grams of 3 up to this length; 0: none")
+    leads: list[PositiveInt] = Field(
+        default_factory=list,
+        description="words among the first n count once more, as terms of their own, for each n: titles, opening lines",
+    )
+    embeddings: str | None = Field(
+        None,
+        description="frozen sentence embedding beside the terms: a directory with a Hugging Face encoder, an installed "
+        "package that holds one, or its name on the Hub",
+    )
+    embedding_weight: Annotated[float, Field(gt=0)] = Field(
+        0.5, description="length of the embedding; that of the words is 1"
+    )
+    embedding_tokens: PositiveInt = Field(192, description="tokens of a text that are embedded")
+
+
 class DataConfig(Section):
     format: str = Field(
         "auto",
@@ -54,7 +74,7 @@ class DataConfig(Section):
 
 
 class ModelConfig(Section):
-    encoder: str = Field("sparse", description="bilstm, sparse, linear or dense")
+    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
     label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] = Field(
         "lstm",
@@ -107,6 +127,9 @@ class ObjectiveConfig(Section):
 class TrainingConfig(Section):
     batch_size: PositiveInt = Field(64, description="examples per update")
     learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
+    encoder_rate: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="share of the learning rate that the encoder gets; about 0.02 to fine-tune a transformer"
+    )
     schedule: Literal["constant", "linear"] = Field(
         "linear", description="learning rate over training; linear: down to 0"
     )

@@ -13,7 +13,7 @@ import torch
 
 from .build import check_decoder, decoders_of, default_decoder, search_limits
 from .checkpoint import TrainedModel, load_model
-from .data.featurizers import Encoded
+from .data.featurizers import Encoded, encode_all
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .errors import OrderfreeError, nearest
@@ -91,7 +91,7 @@ class Predictor:
         size = self.trained.config.decoding.batch_size
         remaining = iter(examples)
         while chunk := list(islice(remaining, CHUNK * size)):
-            encoded = [self.trained.featurizer.encode(example) for example in chunk]
+            encoded = encode_all(self.trained.featurizer, chunk)
             order = sorted(range(len(chunk)), key=lambda place: encoded[place].length)
             predictions: dict[int, Prediction] = {}
             for start in range(0, len(order), size):

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from e2e_support import TINY, TINY_SPARSE, Cli, Toy, sets
 
+from tiny_bert import tiny_encoder
+
 ALL = ["greedy", "beam", "br", "rescore", "joint", "marginal", "expected_f1"]
 
 
@@ -72,6 +74,28 @@ def test_objectives(cli: Cli, toy: Toy, tmp_path: Path, settings: list[str], dec
 def test_the_bilstm_encoder(cli: Cli, toy: Toy, tmp_path: Path) -> None:
     sizes = ["model.encoder_options.embedding=8", "model.encoder_options.hidden=8", "model.encoder_options.layers=1"]
     settings = [*TINY, "model.encoder=bilstm", *sizes, "training.epochs=1"]
+    goes_all_the_way(cli, toy.train, tmp_path / "run", settings, ALL, 200)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"encoder": "transformer"},
+        {"encoder": "transformer", "frozen": True},
+        {"encoder": "sparse", "hidden": 8},
+        {"encoder": "linear", "folds": 2},
+    ],
+    ids=["fine-tuned", "frozen", "beside a sparse bag", "beside a linear bag"],
+)
+def test_a_pretrained_encoder(
+    cli: Cli, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, object]
+) -> None:
+    monkeypatch.setenv("ORDERFREE_CACHE", str(tmp_path / "cache"))
+    key = "pretrained" if options["encoder"] == "transformer" else "embeddings"
+    given = {**options, key: tiny_encoder(tmp_path / "tiny")}
+    settings = [f"model.encoder={given.pop('encoder')}"]
+    settings += [f"model.encoder_options.{name}={value}" for name, value in given.items()]
+    settings += [*TINY, "training.epochs=1", "training.encoder_rate=0.1"]
     goes_all_the_way(cli, toy.train, tmp_path / "run", settings, ALL, 200)
 
 

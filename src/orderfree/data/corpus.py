@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ import scipy.sparse
 import torch
 
 from ..types import BagInput, Batch, Example
-from .featurizers import Arrays, Featurizer
+from .featurizers import Arrays, Featurizer, encode_all
 from .labels import LabelVocabulary
 
 ROWS_PER_CHUNK = 4096
+ENCODED_AT_ONCE = 512
 
 
 @dataclass
@@ -35,15 +37,18 @@ def encode_corpora(
     sinks = [pa.OSFile(str(path), "wb") for path in paths]
     writers = [pa.ipc.new_file(sink, schema) for sink in sinks]
     pending: list[list[tuple[Example, Arrays, int]]] = [[] for _ in paths]
+    remaining = iter(examples)
     try:
-        for part, example in examples:
-            encoded = featurizer.encode(example)
-            counts[part].examples += 1
-            counts[part].truncated += encoded.truncated
-            pending[part].append((example, encoded.arrays, encoded.length))
-            if len(pending[part]) == ROWS_PER_CHUNK:
-                writers[part].write(_record_batch(pending[part], schema, labels))
-                pending[part].clear()
+        while some := list(islice(remaining, ENCODED_AT_ONCE)):
+            for (part, example), encoded in zip(
+                some, encode_all(featurizer, [example for _, example in some]), strict=True
+            ):
+                counts[part].examples += 1
+                counts[part].truncated += encoded.truncated
+                pending[part].append((example, encoded.arrays, encoded.length))
+                if len(pending[part]) == ROWS_PER_CHUNK:
+                    writers[part].write(_record_batch(pending[part], schema, labels))
+                    pending[part].clear()
         for part, rows in enumerate(pending):
             if rows:
                 writers[part].write(_record_batch(rows, schema, labels))

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from ..build import build_network, complete_config, featurizer_class
 from ..config import DataConfig, Section
+from ..data.featurizers import kinds
 from ..data.readers import read_examples
 from ..data.writers import WRITERS, write_examples
 from ..decoding.beam import Limits
@@ -39,8 +40,8 @@ def check_encoder(name: str) -> None:
     """Shapes, masking, padding, batch order, gradients, and a model around it, on a few made-up examples."""
     entry: Any = encoders[name]
     options = _options(entry, f"encoder {name!r}")
-    assert entry.input_kind in ("tokens", "bag", "dense"), (
-        f"encoder {name!r}: input_kind is {entry.input_kind!r}, expected tokens, bag or dense."
+    assert entry.input_kind in kinds(), (
+        f"encoder {name!r}: input_kind is {entry.input_kind!r}, expected one of {', '.join(kinds())}."
     )
     config = complete_config({"model": {"encoder": name}}, "the contract")
     examples = example_inputs(entry.input_kind)

@@ -67,7 +67,7 @@ class Trainer:
         # an SVM has nothing left to descend to: it is validated once, and that is its training
         descends = any(weights.requires_grad for weights in self.network.parameters())
         optimizer = torch.optim.AdamW(
-            self.network.parameters() if descends else [torch.zeros(1, requires_grad=True)],
+            self.parameter_groups() if descends else [torch.zeros(1, requires_grad=True)],
             lr=settings.learning_rate,
             weight_decay=settings.weight_decay,
             fused=True,
@@ -180,7 +180,14 @@ class Trainer:
         if settings.schedule == "linear":
             rate *= 1 - self.progress.update / self.total_updates
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("share", 1.0)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """The encoder first, as in `network.parameters()`: saved optimiser states are numbered in that order."""
+        encoder = list(self.network.encoder.parameters())
+        rest = list(self.network.parameters())[len(encoder) :]
+        groups = [{"params": encoder, "share": self.config.training.encoder_rate}, {"params": rest, "share": 1.0}]
+        return [group for group in groups if group["params"]]
 
     def run_validation(self) -> None:
         self.check_weights()

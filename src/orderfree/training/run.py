@@ -13,8 +13,9 @@ from types import FrameType
 import torch
 
 from ..build import build_network, complete_config
-from ..checkpoint import TRAINING, TrainedModel, save_model, versions
+from ..checkpoint import FILES, TRAINING, TrainedModel, save_model, versions
 from ..config import Config
+from ..data.featurizers import kinds
 from ..errors import ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..files import explained, making_directory, remove_leftovers, write_json, writing_directory
@@ -23,14 +24,15 @@ from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import fingerprints, prepare
-from .solve import solve_encoder
+from .solve import start_encoder
 
 RECORD = "run.json"
 REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
-    *("config.json", "labels.json", "tokenizer.json", "vocabulary.json", "features.json", "model.safetensors"),
-    *("thresholds.json", "metrics.json", "README.md", "manifest.json", "history.jsonl", "tensorboard", TRAINING),
+    *FILES,
+    *sorted({name for featurizer in kinds().values() for name in featurizer.files}),
+    *("manifest.json", "history.jsonl", "tensorboard", TRAINING),
 )
 
 
@@ -70,7 +72,7 @@ def train(
         prepared = prepare(config, train_file, valid_file, cache, say)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
-        solve_encoder(network, prepared.train, cache, config.seed, say)
+        start_encoder(network, prepared.train, cache, config.seed, say)
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")

@@ -1,4 +1,4 @@
-"""Encoders that are solved at once, before the first update."""
+"""What an encoder needs before the first update: to be solved at once, or its pretrained weights."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from ..nn.model import OrderFreeModel
 SOLVED = "linear.safetensors"
 
 
-def solve_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int, say: Callable[[str], None]) -> None:
-    """Solves the encoder, where it is one that is solved, and gives the corpus the scores to train decoders on.
-
-    A resumed run finds both in its cache."""
+def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int, say: Callable[[str], None]) -> None:
+    """Loads pretrained weights, where there are any. Solves the encoder, where it is one that is solved, and gives the
+    corpus the scores to train decoders on; a resumed run finds both in its cache."""
     encoder: Any = network.encoder
+    if hasattr(encoder, "load_pretrained"):
+        encoder.load_pretrained()
     if not hasattr(encoder, "solve"):
         return
     path = cache / SOLVED

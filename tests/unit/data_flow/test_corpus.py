@@ -11,7 +11,7 @@ from orderfree.config import DataConfig
 from orderfree.data import corpus as corpus_module
 from orderfree.data.batching import length_bucketed
 from orderfree.data.corpus import Corpus, encode_corpora
-from orderfree.data.featurizers import from_kind
+from orderfree.data.featurizers import kinds
 from orderfree.data.labels import LabelVocabulary
 from orderfree.nn.encoders.bilstm import BiLSTMOptions
 from orderfree.nn.encoders.dense import DenseOptions
@@ -46,7 +46,7 @@ def test_round_trip_over_chunks(
     monkeypatch.setattr(corpus_module, "ROWS_PER_CHUNK", rows_per_chunk)
     examples = make_examples(kind, 20)
     labels = LabelVocabulary.count([example.labels or () for example in examples], "x")
-    featurizer = from_kind(kind).fit(examples, DataConfig(), OPTIONS[kind])
+    featurizer = kinds()[kind].fit(examples, DataConfig(), OPTIONS[kind])
     parts = [n % 3 == 0 for n in range(20)]
     paths = [tmp_path / "train.arrow", tmp_path / "valid.arrow"]
     counts = encode_corpora(zip(map(int, parts), examples, strict=True), paths, featurizer, labels)
@@ -72,7 +72,7 @@ def test_round_trip_over_chunks(
 
 
 def encoded_corpus(examples: list[Example], directory: Path, labels: LabelVocabulary, **data) -> Corpus:
-    featurizer = from_kind("tokens").fit(examples, DataConfig(**data), BiLSTMOptions())
+    featurizer = kinds()["tokens"].fit(examples, DataConfig(**data), BiLSTMOptions())
     encode_corpora(((0, example) for example in examples), [directory / "x.arrow"], featurizer, labels)
     return Corpus(directory / "x.arrow", featurizer, labels)
 
@@ -104,7 +104,7 @@ def test_batches_cover_every_row_once_short_ones_first(tmp_path: Path) -> None:
 def test_truncated_texts_are_counted(tmp_path: Path) -> None:
     examples = [Example("1", text="a b c d", labels=("x",)), Example("2", text="a b", labels=("y",))]
     labels = LabelVocabulary.count([example.labels or () for example in examples], "x")
-    featurizer = from_kind("tokens").fit(examples, DataConfig(max_words=3), BiLSTMOptions())
+    featurizer = kinds()["tokens"].fit(examples, DataConfig(max_words=3), BiLSTMOptions())
     (counts,) = encode_corpora(((0, e) for e in examples), [tmp_path / "x.arrow"], featurizer, labels)
     assert (counts.examples, counts.truncated) == (2, 1)
 
@@ -112,7 +112,7 @@ def test_truncated_texts_are_counted(tmp_path: Path) -> None:
 def test_a_part_may_be_empty(tmp_path: Path) -> None:
     examples = make_examples("bag", 4)
     labels = LabelVocabulary.count([example.labels or () for example in examples], "x")
-    featurizer = from_kind("bag").fit(examples, DataConfig(), SparseOptions())
+    featurizer = kinds()["bag"].fit(examples, DataConfig(), SparseOptions())
     paths = [tmp_path / "a.arrow", tmp_path / "b.arrow"]
     encode_corpora(((0, example) for example in examples), paths, featurizer, labels)
     nothing = Corpus(paths[1], featurizer, labels)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from orderfree.config import DataConfig
-from orderfree.data.featurizers import from_kind
-from orderfree.data.featurizers.bag import CHARACTERS, BagFeaturizer
+from orderfree.data.featurizers import kinds
+from orderfree.data.featurizers.bag import CHARACTERS, LEAD_WEIGHT, BagFeaturizer
 from orderfree.data.featurizers.frames import FrameFeaturizer
 from orderfree.data.featurizers.words import WordFeaturizer
 from orderfree.errors import DataError
@@ -249,9 +249,9 @@ def test_a_saved_featurizer_gives_the_same_arrays(kind: str, tmp_path: Path) -> 
         given = examples(*TEXTS, "größe 字 🙂 don't", "a b c " * 30)
     options = {"tokens": BiLSTMOptions(), "bag": SparseOptions(ngrams=2), "dense": DenseOptions()}[kind]
     data = DataConfig(max_words=20)
-    fitted = from_kind(kind).fit(given, data, options)
+    fitted = kinds()[kind].fit(given, data, options)
     fitted.save(tmp_path)
-    loaded = from_kind(kind).load(tmp_path, data, options)
+    loaded = kinds()[kind].load(tmp_path, data, options)
     assert loaded.input_size == fitted.input_size
     for example in given:
         before, after = fitted.encode(example), loaded.encode(example)
@@ -288,15 +288,40 @@ def test_character_ngrams_are_those_of_scikit_learn() -> None:
         for vectorizer, mark in ((words, ""), (chars, CHARACTERS)):
             row = vectorizer.transform([" ".join(words.build_analyzer()(text))]).tocoo()
             terms = vectorizer.get_feature_names_out()
-            expected |= {mark + terms[i]: w / 2**0.5 for i, w in zip(row.col, row.data, strict=True)}
+            expected |= {mark + terms[i]: w for i, w in zip(row.col, row.data, strict=True)}
         assert found == pytest.approx(expected, abs=1e-6)
-        assert np.linalg.norm(encoded.arrays["weights"]) == pytest.approx(1, abs=1e-6)
 
 
 def test_character_ngrams_survive_saving(tmp_path: Path) -> None:
     examples = [Example("1", "wheat and corn"), Example("2", "corn")]
     bag = BagFeaturizer.fit(examples, DataConfig(), LinearOptions(chars=5))
     bag.save(tmp_path)
-    loaded = BagFeaturizer.load(tmp_path, DataConfig(), LinearOptions())
+    loaded = BagFeaturizer.load(tmp_path, DataConfig(), LinearOptions(chars=5))
     for name, values in bag.encode(examples[0]).arrays.items():
         np.testing.assert_array_equal(loaded.encode(examples[0]).arrays[name], values)
+
+
+def test_leading_words_are_a_bag_of_their_own() -> None:
+    """By hand: `a` is in every text (idf 1), `b` among the first two words of the first text only."""
+    texts = ["aa bb aa cc", "aa cc bb dd"]
+    bag = BagFeaturizer.fit(examples(*texts), DataConfig(), LinearOptions(leads=[1, 2]))
+    assert list(bag.terms) == ["aa", "bb", "cc", "dd", "1^aa", "2^aa", "2^bb", "2^cc"]
+    encoded = bag.encode(examples(*texts)[0]).arrays
+    found = {list(bag.terms)[i]: w for i, w in zip(encoded["indices"], encoded["weights"], strict=True)}
+    rare = np.log(3 / 2) + 1  # inverse document frequency of a term in one of two texts
+    assert found["1^aa"] == pytest.approx(LEAD_WEIGHT)
+    assert found["2^aa"] == pytest.approx(LEAD_WEIGHT / np.hypot(1, rare))
+    assert found["2^bb"] == pytest.approx(LEAD_WEIGHT * rare / np.hypot(1, rare))
+    words = np.array([found["aa"], found["bb"], found["cc"]])
+    assert np.linalg.norm(words) == pytest.approx(1)
+    assert "2^cc" not in found
+
+
+def test_leading_words_change_no_other_weight() -> None:
+    texts = ["red fish in a pond", "blue fish"]
+    plain, leading = (BagFeaturizer.fit(examples(*texts), DataConfig(), LinearOptions(leads=n)) for n in ([], [3]))
+    for example in examples(*texts):
+        few, many = plain.encode(example).arrays, leading.encode(example).arrays
+        np.testing.assert_array_equal(many["indices"][: len(few["indices"])], few["indices"])
+        np.testing.assert_array_equal(many["weights"][: len(few["weights"])], few["weights"])
+        assert len(many["indices"]) > len(few["indices"])

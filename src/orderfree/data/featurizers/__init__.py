@@ -3,6 +3,7 @@ saved as JSON and gives back the same arrays for the same text for ever.
 
 A featurizer is a class with
     columns                         names and types of the arrays it makes of one example
+    files                           names of the files it may save
     fit(examples, data, options)    (class method) learns its vocabulary in one pass, in memory that does not grow
     encode(example) -> Encoded      the arrays of one example
     collate(list of arrays) -> EncoderInput
@@ -35,6 +36,7 @@ class Encoded:
 
 class Featurizer(Protocol):
     columns: ClassVar[dict[str, type]]
+    files: ClassVar[tuple[str, ...]]
 
     @property
     def input_size(self) -> int: ...
@@ -52,6 +54,12 @@ class Featurizer(Protocol):
     def load(cls, directory: Path, data: DataConfig, options: Section) -> Featurizer: ...
 
 
+def encode_all(featurizer: Featurizer, examples: Sequence[Example]) -> list[Encoded]:
+    """The arrays of many examples; featurizers that are faster on many at once have a method of this name."""
+    at_once = getattr(featurizer, "encode_all", None)
+    return at_once(examples) if at_once is not None else [featurizer.encode(example) for example in examples]
+
+
 def needs_text(example: Example, encoder: str) -> str:
     """The text of an example, or a clear error where it has features instead."""
     if example.text is None:
@@ -62,10 +70,17 @@ def needs_text(example: Example, encoder: str) -> str:
     return example.text
 
 
-def from_kind(kind: str) -> type[Featurizer]:
+def kinds() -> dict[str, type[Featurizer]]:
+    """Every kind of input an encoder can ask for."""
     from .bag import BagFeaturizer
     from .frames import FrameFeaturizer
+    from .pretrained import EmbeddingFeaturizer, WordpieceFeaturizer
     from .words import WordFeaturizer
 
-    kinds: dict[str, type[Featurizer]] = {"tokens": WordFeaturizer, "bag": BagFeaturizer, "dense": FrameFeaturizer}
-    return kinds[kind]
+    return {
+        "tokens": WordFeaturizer,
+        "bag": BagFeaturizer,
+        "dense": FrameFeaturizer,
+        "wordpieces": WordpieceFeaturizer,
+        "embedding": EmbeddingFeaturizer,
+    }

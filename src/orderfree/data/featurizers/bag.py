@@ -1,4 +1,4 @@
-"""Texts as tf-idf bags of terms; libsvm vectors as they are."""
+"""Texts as tf-idf bags of terms, with or without a sentence embedding beside them; libsvm vectors as they are."""
 
 from __future__ import annotations
 
@@ -14,49 +14,72 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from ...config import DataConfig, Section
+from ...config import BagOptions, DataConfig, Section
 from ...errors import DataError
 from ...files import write_json
 from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
+from .embedder import FILES as EMBEDDER_FILES
+from .embedder import Embedder
 
-CHARACTERS = "~"  # tells a character n-gram from a word
+CHARACTERS = "~"  # before a character n-gram
+LEAD = "{}^"  # before a word among the first so many
+LEAD_WEIGHT = (
+    0.6  # length of such a bag beside the words' of length 1; .5 to .7 are alike (docs/explain/experiments.md)
+)
 WORD = re.compile(r"(?u)\b\w\w+\b")  # what scikit-learn's TfidfVectorizer calls a word
 
 
 class BagFeaturizer:
-    """Sublinear tf-idf, rows of length 1, as scikit-learn computes them with `sublinear_tf=True`; with character
-    n-grams, words and n-grams are a bag each, and half of the row's squared length each.
+    """Sublinear tf-idf as scikit-learn computes it with `sublinear_tf=True`: words and their n-grams are a vector of
+    length 1. Character n-grams, leading words and the embedding stand beside it, each a vector of its own length.
 
     With more than twenty times `vocabulary_size` different terms, counting forgets the rarest half now and then, so
     that memory stays bounded: a term that is spread thinly may then be counted too low.
     """
 
     columns: ClassVar[dict[str, type]] = {"indices": np.int32, "weights": np.float32}
+    files: ClassVar[tuple[str, ...]] = ("vocabulary.json", *EMBEDDER_FILES)  # the latter only with an embedder
 
     def __init__(
-        self, terms: dict[str, float] | None, size: int, ngrams: int, lowercase: bool, max_words: int, chars: int = 0
+        self,
+        terms: dict[str, float] | None,
+        size: int,
+        data: DataConfig,
+        options: BagOptions,
+        embedder: Embedder | None = None,
     ) -> None:
         self.terms = terms  # inverse document frequency of each; None: libsvm features
-        self.input_size = size
-        self.ngrams, self.chars, self.lowercase, self.max_words = ngrams, chars, lowercase, max_words
+        self.size = size  # terms; the dimensions of the embedding come behind them
+        self.data, self.options, self.embedder = data, options, embedder
         self._ids = {term: place for place, term in enumerate(terms)} if terms is not None else {}
         self._idf = np.fromiter(terms.values(), dtype=np.float64) if terms is not None else np.zeros(0)
 
+    @property
+    def input_size(self) -> int:
+        return self.size + (self.embedder.size if self.embedder is not None else 0)
+
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> BagFeaturizer:
+        assert isinstance(options, BagOptions), "an encoder that reads bags has the options of bags"
         examples = iter(examples)
         first = next(examples)
         everything = chain([first], examples)
         if first.text is None:
-            return cls(None, _widest(everything), 1, data.lowercase, data.max_words)
-        ngrams, chars = int(getattr(options, "ngrams", 1)), int(getattr(options, "chars", 0))
-        blank = cls({}, 0, ngrams, data.lowercase, data.max_words, chars)
-        frequencies: tuple[Counter[str], ...] = (Counter(), Counter())  # of words, of character n-grams
+            if options.embeddings:
+                raise DataError(
+                    f"example {first.id!r} has no text to embed; leave out model.encoder_options.embeddings."
+                )
+            return cls(None, _widest(everything), data, options)
+        embedder = None
+        if options.embeddings:
+            embedder = Embedder.from_name(options.embeddings, options.embedding_tokens)
+        blank = cls({}, 0, data, options)
+        frequencies: list[Counter[str]] = [Counter() for _ in blank._bags("")[0]]
         documents = 0
         for example in everything:
             bags, _ = blank._bags(_text(example))
-            for frequency, bag in zip(frequencies, bags, strict=True):
+            for frequency, (_, bag) in zip(frequencies, bags, strict=True):
                 frequency.update(set(bag))
                 if len(frequency) > 20 * data.vocabulary_size:  # memory stays bounded; counts are then lower bounds
                     commonest = dict(frequency.most_common(10 * data.vocabulary_size))
@@ -68,34 +91,50 @@ class BagFeaturizer:
             kept = [(term, n) for term, n in frequency.items() if n >= data.min_count]
             kept = sorted(kept, key=lambda pair: (-pair[1], pair[0]))[: data.vocabulary_size]
             terms |= {term: log((1 + documents) / (1 + n)) + 1 for term, n in sorted(kept)}
-        return cls(terms, max(len(terms), 1), ngrams, data.lowercase, data.max_words, chars)
+        return cls(terms, max(len(terms), 1), data, options, embedder)
 
-    def _bags(self, text: str) -> tuple[tuple[list[str], list[str]], bool]:
-        """The words with their n-grams, the character n-grams, and whether the text was cut at `max_words`."""
-        found = WORD.finditer(text.lower() if self.lowercase else text)
-        words = [match.group() for match in islice(found, self.max_words + 1)]
-        truncated = len(words) > self.max_words
-        words = words[: self.max_words]
+    def _bags(self, text: str) -> tuple[list[tuple[float, list[str]]], bool]:
+        """Every bag with the length of its vector, the words' first; and whether the text was cut at `max_words`."""
+        found = WORD.finditer(text.lower() if self.data.lowercase else text)
+        words = [match.group() for match in islice(found, self.data.max_words + 1)]
+        truncated = len(words) > self.data.max_words
+        words = words[: self.data.max_words]
         longer = (
-            " ".join(words[place : place + n]) for n in range(2, self.ngrams + 1) for place in range(len(words) - n + 1)
+            " ".join(words[place : place + n])
+            for n in range(2, self.options.ngrams + 1)
+            for place in range(len(words) - n + 1)
         )
-        return ([*words, *longer], self._character_ngrams(words)), truncated
-
-    def _character_ngrams(self, words: list[str]) -> list[str]:
-        """Of three to `chars` characters, within words; the edges of a word count as one."""
-        if not self.chars:
-            return []
-        marked = [f" {word} " for word in words]
-        return [
-            CHARACTERS + word[place : place + n]
-            for n in range(3, self.chars + 1)
-            for word in marked
-            for place in range(len(word) - n + 1)
-        ]
+        bags = [(1.0, [*words, *longer])]
+        if self.options.chars:
+            bags.append((1.0, _character_ngrams(words, self.options.chars)))
+        for lead in self.options.leads:
+            bags.append((LEAD_WEIGHT, [LEAD.format(lead) + word for word in words[:lead]]))
+        return bags, truncated
 
     def encode(self, example: Example) -> Encoded:
+        return self.encode_all([example])[0]
+
+    def encode_all(self, examples: Sequence[Example]) -> list[Encoded]:
+        encoded = [self._encode_terms(example) for example in examples]
+        if self.embedder is None:
+            return encoded
+        vectors = self.options.embedding_weight * self.embedder.embed([_text(example) for example in examples])
+        places = np.arange(self.size, self.input_size, dtype=np.int32)
+        return [
+            Encoded(
+                {
+                    "indices": np.concatenate([row.arrays["indices"], places]),
+                    "weights": np.concatenate([row.arrays["weights"], vector]),
+                },
+                row.length,
+                row.truncated,
+            )
+            for row, vector in zip(encoded, vectors, strict=True)
+        ]
+
+    def _encode_terms(self, example: Example) -> Encoded:
         if isinstance(example.features, SparseVector) and self.terms is None:
-            inside = example.features.indices < self.input_size  # terms unseen in training carry nothing
+            inside = example.features.indices < self.size  # terms unseen in training carry nothing
             arrays = {
                 "indices": example.features.indices[inside].astype(np.int32),
                 "weights": example.features.values[inside].astype(np.float32),
@@ -104,19 +143,19 @@ class BagFeaturizer:
         if self.terms is None:
             raise DataError(f"example {example.id!r} is a text, and this model was trained on libsvm features.")
         bags, truncated = self._bags(_text(example))
-        encoded = [self._weighted(bag) for bag in (bags if self.chars else bags[:1])]
+        encoded = [self._weighted(length, bag) for length, bag in bags]
         indices = np.concatenate([places for places, _ in encoded])
-        weights = np.concatenate([values for _, values in encoded]) / np.sqrt(len(encoded))
+        weights = np.concatenate([values for _, values in encoded])
         return Encoded({"indices": indices, "weights": weights.astype(np.float32)}, len(indices), truncated)
 
-    def _weighted(self, bag: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Numbers of the known terms, and their weights: a vector of length 1."""
+    def _weighted(self, length: float, bag: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the known terms, and their weights: a vector of this length."""
         counts = Counter(self._ids[term] for term in bag if term in self._ids)
         indices = np.fromiter(sorted(counts), dtype=np.int32)
         frequency = np.fromiter((counts[i] for i in indices), dtype=np.float64, count=len(indices))
         weights = (1 + np.log(frequency)) * self._idf[indices] if len(indices) else frequency
         norm = np.sqrt((weights**2).sum())
-        return indices, weights / norm if norm > 0 else weights
+        return indices, weights * (length / norm) if norm > 0 else weights
 
     def collate(self, rows: Sequence[Arrays]) -> BagInput:
         lengths = np.array([len(row["indices"]) for row in rows])
@@ -126,14 +165,27 @@ class BagFeaturizer:
         return BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets))
 
     def save(self, directory: Path) -> None:
-        content = {"ngrams": self.ngrams, "chars": self.chars, "size": self.input_size, "terms": self.terms}
-        write_json(directory / "vocabulary.json", content)
+        write_json(directory / "vocabulary.json", {"size": self.size, "terms": self.terms})
+        if self.embedder is not None:
+            self.embedder.save(directory)
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
+        assert isinstance(options, BagOptions), "an encoder that reads bags has the options of bags"
         content: dict[str, Any] = json.loads((directory / "vocabulary.json").read_text(encoding="utf-8"))
-        chars = content.get("chars", 0)
-        return cls(content["terms"], content["size"], content["ngrams"], data.lowercase, data.max_words, chars)
+        embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
+        return cls(content["terms"], content["size"], data, options, embedder)
+
+
+def _character_ngrams(words: list[str], longest: int) -> list[str]:
+    """Of three to `longest` characters, within words; the edges of a word count as one."""
+    marked = [f" {word} " for word in words]
+    return [
+        CHARACTERS + word[place : place + n]
+        for n in range(3, longest + 1)
+        for word in marked
+        for place in range(len(word) - n + 1)
+    ]
 
 
 def _text(example: Example) -> str:

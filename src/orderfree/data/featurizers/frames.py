@@ -21,6 +21,7 @@ class FrameFeaturizer:
     """One or several vectors per example; columns that never vary are left as they are."""
 
     columns: ClassVar[dict[str, type]] = {"frames": np.float32}
+    files: ClassVar[tuple[str, ...]] = ("features.json",)
 
     def __init__(self, mean: np.ndarray, deviation: np.ndarray) -> None:
         self.mean, self.deviation = mean.astype(np.float32), deviation.astype(np.float32)
@@ -54,12 +55,7 @@ class FrameFeaturizer:
         return Encoded({"frames": scaled.astype(np.float32).ravel()}, len(frames))
 
     def collate(self, rows: Sequence[Arrays]) -> DenseInput:
-        size = self.input_size
-        lengths = torch.tensor([len(row["frames"]) // size for row in rows])  # (B,)
-        frames = np.zeros((len(rows), int(lengths.max()), size), dtype=np.float32)  # (B, T, F)
-        for place, row in enumerate(rows):
-            frames[place, : lengths[place]] = row["frames"].reshape(-1, size)
-        return DenseInput(torch.from_numpy(frames), lengths)
+        return collate_frames(rows, self.input_size)
 
     def save(self, directory: Path) -> None:
         write_json(directory / "features.json", {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()})
@@ -68,6 +64,14 @@ class FrameFeaturizer:
     def load(cls, directory: Path, data: DataConfig, options: Section) -> FrameFeaturizer:
         content = json.loads((directory / "features.json").read_text(encoding="utf-8"))
         return cls(np.array(content["mean"]), np.array(content["deviation"]))
+
+
+def collate_frames(rows: Sequence[Arrays], size: int) -> DenseInput:
+    lengths = torch.tensor([len(row["frames"]) // size for row in rows])  # (B,)
+    frames = np.zeros((len(rows), int(lengths.max()), size), dtype=np.float32)  # (B, T, F)
+    for place, row in enumerate(rows):
+        frames[place, : lengths[place]] = row["frames"].reshape(-1, size)
+    return DenseInput(torch.from_numpy(frames), lengths)
 
 
 def _frames(example: Example) -> np.ndarray:

@@ -11,6 +11,7 @@ import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ...config import DataConfig, Section
+from ...errors import ConfigError
 from ...files import write_text
 from ...types import Example, TokenInput
 from . import Arrays, Encoded, needs_text
@@ -22,6 +23,7 @@ class WordFeaturizer:
     """Words and punctuation marks, one id each; rare ones beyond the vocabulary share `[UNK]`."""
 
     columns: ClassVar[dict[str, type]] = {"tokens": np.int32}
+    files: ClassVar[tuple[str, ...]] = ("tokenizer.json",)
 
     def __init__(self, tokenizer: Tokenizer, max_words: int) -> None:
         self.tokenizer, self.max_words = tokenizer, max_words
@@ -68,9 +70,12 @@ class WordFeaturizer:
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> WordFeaturizer:
-        content = (directory / "tokenizer.json").read_text(encoding="utf-8")
-        try:
-            tokenizer = Tokenizer.from_str(content)
-        except Exception as error:  # the library raises nothing narrower
-            raise ValueError(f"tokenizer.json: {error}") from None
-        return cls(tokenizer, data.max_words)
+        return cls(read_tokenizer(directory / "tokenizer.json"), data.max_words)
+
+
+def read_tokenizer(path: Path) -> Tokenizer:
+    content = path.read_text(encoding="utf-8")
+    try:
+        return Tokenizer.from_str(content)
+    except Exception as error:  # the library raises nothing narrower
+        raise ConfigError(f"{path}: is no tokenizer ({error}); copy it again.") from None

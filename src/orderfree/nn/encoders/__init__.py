@@ -2,12 +2,14 @@
 
 An encoder is a module with
     Options          its settings, a config Section
-    input_kind       "tokens", "bag" or "dense": what it is fed, see `data/featurizers`
+    input_kind       what it is fed: a name from `data/featurizers`; Options may have a property of this name instead
     __init__(options, input_size, dropout, num_labels)    input_size: vocabulary size, or features per frame
     output_size      H
     forward(inputs) -> EncoderOutput
 One that is solved before training instead of descended to has besides
     solve(features, targets, seed) -> (N, L) scores to train the decoders on, see `linear`
+and one that begins with weights made elsewhere
+    load_pretrained()    called before the first update, see `transformer`
 """
 
 from __future__ import annotations
@@ -29,4 +31,4 @@ class Encoder(Protocol):
 
 encoders: Registry[type] = Registry("encoder")
 
-from . import bilstm, dense, linear, sparse  # noqa: E402, F401  (each registers itself)
+from . import bilstm, dense, linear, sparse, transformer  # noqa: E402, F401  (each registers itself)

@@ -11,12 +11,12 @@ from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
-from ...config import PositiveInt, Section
+from ...config import BagOptions
 from ...types import BagInput, EncoderOutput
 from . import encoders
 
 
-class LinearOptions(Section):
+class LinearOptions(BagOptions):
     """One linear classifier a label on the tf-idf bag, solved before training; its scores are the only state."""
 
     loss: Literal["squared_hinge", "logistic"] = Field("squared_hinge", description="a linear SVM, or logistic")
@@ -24,8 +24,6 @@ class LinearOptions(Section):
     folds: Annotated[int, Field(ge=2)] = Field(
         5, description="the decoders are trained on scores of classifiers that have not seen the example, from folds"
     )
-    ngrams: PositiveInt = Field(1, description="word n-grams up to this length")
-    chars: Annotated[int, Field(ge=0)] = Field(0, description="character n-grams of 3 up to this length; 0: none")
 
 
 @encoders.register("linear")

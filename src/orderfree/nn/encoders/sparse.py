@@ -9,17 +9,16 @@ from pydantic import Field
 from torch import nn
 from torch.nn import functional as F
 
-from ...config import PositiveInt, Section
+from ...config import BagOptions, PositiveInt
 from ...types import BagInput, EncoderOutput
 from . import encoders
 
 
-class SparseOptions(Section):
+class SparseOptions(BagOptions):
     """A bag of tf-idf terms, no recurrence: trains in seconds."""
 
     hidden: PositiveInt = Field(256, description="size of the state made from the bag")
     slots: PositiveInt = Field(4, description="states the decoders' attention can choose from")
-    ngrams: PositiveInt = Field(1, description="word n-grams up to this length")
 
 
 # Rows of tf-idf have length 1: single weights are small, and so would be every step Adam makes through them.

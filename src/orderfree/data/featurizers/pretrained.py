@@ -1,0 +1,76 @@
+"""Texts for a pretrained encoder: its own tokens where it is fine-tuned, one finished vector where it is frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from ...config import DataConfig, Section
+from ...pretrained import pretrained_directory
+from ...types import DenseInput, Example
+from . import Arrays, Encoded, needs_text
+from .embedder import FILES, Embedder
+from .frames import collate_frames
+from .words import WordFeaturizer, read_tokenizer
+
+
+class WordpieceFeaturizer(WordFeaturizer):
+    """The tokens of the encoder's own tokenizer, special ones included; nothing is learned."""
+
+    def __init__(self, tokenizer: Tokenizer, tokens: int) -> None:
+        self.tokenizer, self.max_tokens = tokenizer, tokens
+        tokenizer.enable_truncation(tokens)
+        self.padding = int((tokenizer.padding or {}).get("pad_id", 0))
+        tokenizer.no_padding()
+
+    @classmethod
+    def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> WordpieceFeaturizer:
+        return cls(read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json"), options.tokens)
+
+    def encode(self, example: Example) -> Encoded:
+        encoded = self.tokenizer.encode(needs_text(example, "transformer"))
+        tokens = np.asarray(encoded.ids or [self.padding], dtype=np.int32)
+        return Encoded({"tokens": tokens}, len(tokens), bool(encoded.overflowing))
+
+    @classmethod
+    def load(cls, directory: Path, data: DataConfig, options: Any) -> WordpieceFeaturizer:
+        return cls(read_tokenizer(directory / "tokenizer.json"), options.tokens)
+
+
+class EmbeddingFeaturizer:
+    """One vector a text, made once when a corpus is encoded."""
+
+    columns: ClassVar[dict[str, type]] = {"frames": np.float32}
+    files: ClassVar[tuple[str, ...]] = FILES
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+
+    @property
+    def input_size(self) -> int:
+        return self.embedder.size
+
+    @classmethod
+    def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> EmbeddingFeaturizer:
+        return cls(Embedder.from_name(options.pretrained, options.tokens))
+
+    def encode(self, example: Example) -> Encoded:
+        return self.encode_all([example])[0]
+
+    def encode_all(self, examples: Sequence[Example]) -> list[Encoded]:
+        vectors = self.embedder.embed([needs_text(example, "transformer") for example in examples])
+        return [Encoded({"frames": vector}, 1) for vector in vectors]
+
+    def collate(self, rows: Sequence[Arrays]) -> DenseInput:
+        return collate_frames(rows, self.input_size)
+
+    def save(self, directory: Path) -> None:
+        self.embedder.save(directory)
+
+    @classmethod
+    def load(cls, directory: Path, data: DataConfig, options: Section) -> EmbeddingFeaturizer:
+        return cls(Embedder.load(directory, options.tokens))  # type: ignore[attr-defined]

