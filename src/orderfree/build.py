@@ -219,4 +219,6 @@ def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
     fewest = min(fewest, len(labels))
     most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
     decoding = config.decoding
-    return Limits(decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.merge_sets)
+    return Limits(
+        decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.br_power, decoding.merge_sets
+    )

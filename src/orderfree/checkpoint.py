@@ -42,6 +42,9 @@ FILES = ("config.json", "labels.json", "model.safetensors", "thresholds.json", "
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
+Threshold = float | list[float]  # one for all labels, or one for each
+
+
 @dataclass
 class TrainedModel:
     config: Config
@@ -49,10 +52,11 @@ class TrainedModel:
     featurizer: Featurizer
     network: OrderFreeModel
     # decoder -> metric it was tuned for -> threshold
-    thresholds: dict[str, dict[str, float]] = field(default_factory=dict)
+    thresholds: dict[str, dict[str, Threshold]] = field(default_factory=dict)
     decisions: dict[str, str] = field(default_factory=dict)  # metric -> the decoder that was best on validation
     metrics: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # data fingerprints, counts, versions
+    powers: dict[str, float] = field(default_factory=dict)  # metric -> br_power of joint decoding, where that was best
 
 
 def versions() -> dict[str, str]:
@@ -68,7 +72,8 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
     write_json(directory / "labels.json", trained.labels.to_json())
     trained.featurizer.save(directory)
     write_tensors(directory / "model.safetensors", trained.network.state_dict())
-    write_json(directory / "thresholds.json", {"thresholds": trained.thresholds, "decisions": trained.decisions})
+    decided = {"thresholds": trained.thresholds, "decisions": trained.decisions, "powers": trained.powers}
+    write_json(directory / "thresholds.json", decided)
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
@@ -104,17 +109,26 @@ def load_model(directory: Path | str) -> TrainedModel:
         labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
         decided = _read_json(directory / "thresholds.json")
         thresholds = {
-            decoder: {metric: float(value) for metric, value in tuned.items()}
+            decoder: {metric: _threshold(value, len(labels)) for metric, value in tuned.items()}
             for decoder, tuned in decided["thresholds"].items()
         }
         decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
+        powers = {str(metric): float(power) for metric, power in decided["powers"].items()}
         featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
         metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
     network = build_network(config, featurizer.input_size, len(labels))
     load_weights(network, directory / "model.safetensors")
-    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance)
+    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance, powers)
+
+
+def _threshold(value: Any, num_labels: int) -> Threshold:
+    if not isinstance(value, list):
+        return float(value)
+    if len(value) != num_labels:
+        raise ValueError(f"thresholds.json: {len(value)} thresholds for {num_labels} labels")
+    return [float(one) for one in value]
 
 
 def check_directory(directory: Path) -> None:

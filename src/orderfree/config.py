@@ -114,6 +114,9 @@ class ObjectiveConfig(Section):
     br_weight: Annotated[float, Field(ge=0)] = Field(
         1.0, description="lambda of Eq. 12, weight of binary relevance; 0: no binary-relevance decoder"
     )
+    br_focus: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="asymmetric loss: labels that are plainly absent count less, the more the larger; 0: Eq. 11"
+    )
     normalise: Literal["sequence", "step"] = Field(
         "sequence", description="sum the steps' losses per sequence as Eq. 10 says, or take their mean"
     )
@@ -172,6 +175,10 @@ class DecodingConfig(Section):
     renormalise: bool = Field(
         True,
         description="search over softmax(o_t + M_t) (Eq. 4); false: over p_rnn = softmax(o_t) (Eq. 3, 14)",
+    )
+    br_power: Annotated[float, Field(ge=0)] = Field(
+        1.0,
+        description="joint decoding seeks the highest P_path * P_br^br_power; 1: Eq. 16, 0: the label decoder",
     )
     merge_sets: bool = Field(
         False, description="add up hypotheses that hold the same labels in another order, while searching"

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
+from .checkpoint import Threshold
 from .data.corpus import Corpus
 from .decoding.beam import Limits
-from .decoding.search import at_threshold, membership, searches
+from .decoding.search import POWERED, at_threshold, membership, searches
 from .inference import BEST, Prediction, Predictor
+from .metrics.calibration import calibration
 from .metrics.combinations import combination_counts, position_accuracy
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.thresholds import best_threshold, candidate_thresholds
+from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds
 from .types import Example
 
 TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
@@ -50,17 +52,20 @@ class Decisions:
     """What validation says about decoding: chosen once, stored with the model."""
 
     scores: dict[str, dict[str, float]]  # decoder -> metric -> value, at the threshold for micro-F1
-    thresholds: dict[str, dict[str, float]]  # decoder -> metric it was tuned for -> threshold
+    thresholds: dict[str, dict[str, Threshold]]  # decoder -> metric it was tuned for -> threshold
     decoders: dict[str, str]  # metric -> the decoder that is best for it
+    powers: dict[str, float]  # metric -> br_power, where joint decoding with that power is best for it
 
 
 def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Decisions:
     """For every metric, the best threshold of every decoder that has one, and the best of all decoders.
 
-    Ties go to the first in the paper's order: what is simpler."""
+    Ties go to the first in the paper's order: what is simpler. Macro-F1 may have a threshold for each label."""
     targets, outputs = _decoded(predictor, corpus, decoders)
-    usual, thresholds = {}, {}
+    usual: dict[str, dict[str, float]] = {}
+    thresholds: dict[str, dict[str, Threshold]] = {}
     best: dict[str, tuple[float, str]] = {}
+    powers: dict[str, float] = {}
     for decoder in decoders:
         output = outputs[decoder]
         if searches[decoder].log_odds is None:
@@ -73,10 +78,56 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             thresholds[decoder] = {metric: float(tried[place]) for metric, place in choice.items()}
             usual[decoder] = rows[choice["micro_f1"]]
             values = {metric: rows[place][metric] for metric, place in choice.items()}
+            shared = float(tried[choice["macro_f1"]])
+            own, value = _for_each_label(output, targets, shared, predictor.limits)
+            if value > values["macro_f1"]:
+                thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
         for metric, value in values.items():
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
-    return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()})
+    if POWERED in decoders:
+        for power in POWERS:
+            sets = _sets(predictor, corpus, POWERED, replace(predictor.limits, br_power=power))
+            for metric, value in scores(targets, sets.numpy()).items():
+                if metric in best and value > best[metric][0]:
+                    best[metric], powers[metric] = (value, POWERED), power
+    return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()}, powers)
+
+
+POWERS = (0.25, 0.5, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
+
+
+def _sets(predictor: Predictor, corpus: Corpus, decoder: str, limits: Limits) -> torch.Tensor:
+    """What a decoder finds within these limits: (N, L) bool."""
+    found = torch.zeros(len(corpus), len(predictor.labels), dtype=torch.bool)
+    for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
+        with torch.inference_mode():
+            best = searches[decoder](predictor.start(batch.inputs), limits).sequences[:, 0]  # (B, K)
+        found[batch.rows] = membership(best, len(predictor.labels)).cpu()
+    return found
+
+
+STRENGTHS = (5.0, 20.0, 80.0)  # how strongly a label's own threshold is drawn towards the shared one
+
+
+def _for_each_label(
+    log_odds: torch.Tensor, targets: np.ndarray, shared: float, limits: Limits
+) -> tuple[list[float], float]:
+    """A threshold for every label, and the macro-F1 such thresholds reach on rows they were not chosen on: as many
+    choices as labels would always look good on the rows that made them."""
+    probs = _probabilities(log_odds)
+    halves = [np.arange(len(probs)) % 2 == side for side in (0, 1)]
+    if not all(half.any() for half in halves):
+        return [shared] * probs.shape[1], -1.0
+    values = {}
+    for strength in STRENGTHS:
+        sets = np.zeros_like(targets)
+        for half in halves:
+            chosen = label_thresholds(probs[half], targets[half], shared, strength)
+            sets[~half] = _at(log_odds[torch.from_numpy(~half)], chosen, limits).numpy()
+        values[strength] = scores(targets, sets)["macro_f1"]
+    best = max(values, key=lambda strength: (values[strength], strength))
+    return label_thresholds(probs, targets, shared, best).tolist(), values[best]
 
 
 def _decoded(
@@ -108,10 +159,10 @@ def _probabilities(log_odds: torch.Tensor) -> np.ndarray:
     return probs
 
 
-def _at(log_odds: torch.Tensor, threshold: float, limits: Limits) -> torch.Tensor:
+def _at(log_odds: torch.Tensor, threshold: float | np.ndarray, limits: Limits) -> torch.Tensor:
     """The sets (N, L) at this threshold, within min_labels and max_labels as in prediction."""
     num_labels = log_odds.shape[1]
-    found = at_threshold(log_odds, torch.full((num_labels,), threshold), limits)
+    found = at_threshold(log_odds, torch.as_tensor(threshold, dtype=log_odds.dtype).expand(num_labels), limits)
     return membership(found.sequences[:, 0], num_labels)
 
 
@@ -129,6 +180,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     generated = {d: [p.label_sets[d].labels for p in predictions] for d in decoders}
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
     trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
+    probs = [p.probs for p in predictions if p.probs is not None]  # of all examples, or of none
     return {
         "examples": len(predictions),
         "labels": len(names),
@@ -137,6 +189,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
+        "calibration": calibration(np.stack(probs), truth[:, : len(predictor.labels.names)]) if probs else None,
         "unseen_labels": unseen,
         "truncated": sum(prediction.truncated for prediction in predictions),
         "combinations": {

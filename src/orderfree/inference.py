@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -15,7 +15,7 @@ from .build import check_decoder, decoders_of, default_decoder, search_limits
 from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .decoding.beam import Limits
-from .decoding.search import searches
+from .decoding.search import searches, set_log_prob
 from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
@@ -67,8 +67,12 @@ class Predictor:
         tuned = self.trained.thresholds.get(name, {})
         threshold = tuned.get(metric, tuned.get(USUAL_METRIC))
         if threshold is not None:
-            given = replace(given, thresholds=torch.full((len(self.labels),), threshold, device=self.device))
-        return searches[name](given, self.limits)
+            each = torch.as_tensor(threshold, dtype=torch.float32, device=self.device).expand(len(self.labels))  # (L,)
+            given = replace(given, thresholds=each)
+        limits = self.limits
+        if decoder.startswith(BEST) and metric in self.trained.powers:
+            limits = replace(limits, br_power=self.trained.powers[metric])
+        return searches[name](given, limits)
 
     def resolve(self, decoder: str) -> tuple[str, str]:
         """The search to run and the metric its threshold is tuned for."""
@@ -99,6 +103,42 @@ class Predictor:
                 found = self._predict_batch([chunk[p] for p in places], [encoded[p] for p in places], decoders)
                 predictions.update(zip(places, found, strict=True))
             yield from (predictions[place] for place in range(len(chunk)))
+
+    def predict_proba(self, examples: Iterable[Example], decoder: str | None = None) -> np.ndarray:
+        """(N, L) the probability of every label: `br`, or `marginal`, its share of the label decoder's sets."""
+        probable = [name for name in self.decoders if searches[name].log_odds is not None]
+        name = decoder or probable[0]
+        log_odds = searches[name].log_odds if name in probable else None
+        if log_odds is None:
+            raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
+        rows = [log_odds(given, self.limits).sigmoid().cpu().numpy() for _, given in self._batches(examples)]
+        return np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
+
+    def set_log_prob(self, examples: Iterable[Example], sets: Iterable[Collection[str]]) -> np.ndarray:
+        """(N,) log P(set | x) of the label decoder, whatever the order: one set of label names for each example."""
+        if "beam" not in self.decoders:
+            raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
+        wanted = iter(sets)
+        found = [np.zeros(0, dtype=np.float32)]
+        for chunk, given in self._batches(examples):
+            names = [tuple(next(wanted)) for _ in chunk]
+            unknown = [name for row in names for name in row if name not in self.labels.ids]
+            if unknown:
+                raise OrderfreeError(
+                    f"{unknown[0]!r} is no label of this model.{nearest(unknown[0], list(self.labels.names))}"
+                )
+            ids = [np.array(self.labels.known(row), dtype=np.int64) for row in names]
+            chosen = torch.from_numpy(self.labels.one_hot(ids)).to(self.device)
+            found.append(set_log_prob(given, chosen, self.limits).cpu().numpy())
+        return np.concatenate(found)
+
+    def _batches(self, examples: Iterable[Example]) -> Iterator[tuple[list[Example], DecodeInput]]:
+        """In the order of the examples."""
+        remaining = iter(examples)
+        with torch.inference_mode():
+            while chunk := list(islice(remaining, self.trained.config.decoding.batch_size)):
+                rows = encode_all(self.trained.featurizer, chunk)
+                yield chunk, self.start(self.trained.featurizer.collate([row.arrays for row in rows]))
 
     def _predict_batch(
         self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str]

@@ -30,6 +30,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
+    from ..checkpoint import TrainedModel
     from ..config import DataConfig
     from ..inference import Predictor
 
@@ -182,8 +183,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     )
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
     for metric, decoder in trained.decisions.items():
-        threshold = trained.thresholds.get(decoder, {}).get(metric)
-        print(f"best for {metric}: {decoder}" + (f" at {threshold:.4f}" if threshold is not None else ""))
+        print(f"best for {metric}: {decoder}{_tuned(trained, metric, decoder)}")
     print("\nValidation scores:")
     print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
@@ -269,6 +269,16 @@ def demo(
     from .demo import run_demo
 
     run_demo(out, overwrite)
+
+
+def _tuned(trained: TrainedModel, metric: str, decoder: str) -> str:
+    """What validation chose besides the decoder."""
+    if metric in trained.powers:
+        return f" with br_power {trained.powers[metric]:g}"
+    threshold = trained.thresholds.get(decoder, {}).get(metric)
+    if threshold is None:
+        return ""
+    return " with a threshold for each label" if isinstance(threshold, list) else f" at {threshold:.4f}"
 
 
 ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)

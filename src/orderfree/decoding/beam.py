@@ -20,6 +20,7 @@ class Limits:
     min_labels: int = 0
     max_labels: int = 25
     renormalise: bool = True  # True: softmax(o_t + M_t), Eq. 4; False: softmax(o_t), Eq. 3
+    br_power: float = 1.0  # alpha of P_path * P_br^alpha, where a search combines the two; 1 is Eq. 16
     merge_sets: bool = False  # True: hypotheses that hold the same labels become one, their probabilities added
 
 

@@ -13,6 +13,8 @@ from ..registry import Registry
 from ..types import DecodeInput, Hypotheses
 from .beam import Limits, beam_search
 
+POWERED = "joint"  # the search that weighs the two decoders with `Limits.br_power`
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -129,8 +131,8 @@ def rescore(given: DecodeInput, limits: Limits) -> Hypotheses:
 def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
     """Logistic joint decoding (Eq. 16): every label is weighed with its odds p_br / (1 - p_br) as it is chosen.
 
-    The log of these odds is the BR logit itself; <eos> has odds 1."""
-    return _beam(given, limits, bonus=_br_logits(given).float())
+    The log of these odds is the BR logit itself; <eos> has odds 1. They are raised to the power `br_power`."""
+    return _beam(given, limits, bonus=limits.br_power * _br_logits(given).float())
 
 
 @thresholded("marginal", sequence=True, over_sets=True)
@@ -178,6 +180,24 @@ def set_distribution(given: DecodeInput, limits: Limits, bonus: Tensor | None = 
     of its most probable order."""
     found = _beam(given, replace(limits, width=max(limits.width, WIDTH), merge_sets=True), bonus)
     return membership(found.sequences, given.num_labels), found.scores.softmax(dim=1)
+
+
+ORDERS = 120  # of five labels; of larger sets the most probable ones stand for all
+WITHIN = 1e4  # larger than any log-probability: all labels of the set before <eos>
+
+
+def set_log_prob(given: DecodeInput, sets: Tensor, limits: Limits) -> Tensor:
+    """log P(set | x) of the label decoder (B,): the probabilities of all orders of the set, added up.
+
+    sets (B, L) bool. Exact for up to five labels; beyond, a lower bound from the most probable orders."""
+    sizes = sets.sum(dim=1)
+    most = max(int(sizes.max()), 1) if len(sets) else 1
+    bonus = torch.where(sets, WITHIN, float("-inf"))  # (B, L)
+    allowed = replace(limits, width=ORDERS, min_labels=0, max_labels=min(most, given.num_labels), merge_sets=False)
+    found = _beam(given, allowed, bonus)
+    whole = membership(found.sequences, given.num_labels).sum(dim=-1) == sizes[:, None]  # (B, W)
+    whole &= found.scores > float("-inf")
+    return found.log_probs.masked_fill(~whole, float("-inf")).logsumexp(dim=1)
 
 
 def membership(sequences: Tensor, num_labels: int) -> Tensor:

@@ -41,6 +41,28 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     return float(thresholds[chosen]), float(micro_f1[chosen])
 
 
+def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:
+    """(L,) the threshold at which each label's own F1 is highest, drawn towards `shared`: by as much as if `strength`
+    more positives had voted for that. A label with few positives stays near it, one without any is left there.
+
+    Drawn on the scale of log-odds, where a step means the same near 0 and near 1/2."""
+    positives = np.asarray(targets.sum(axis=0)).ravel()  # (L,)
+    own = np.array([best_threshold(probs[:, [label]], targets[:, [label]])[0] for label in range(probs.shape[1])])
+    share = positives / (positives + strength)  # (L,)
+    return _probability(share * _log_odds(own) + (1 - share) * _log_odds(np.array(shared)))
+
+
+def _log_odds(probs: np.ndarray) -> np.ndarray:
+    inside = np.clip(probs.astype(float), 1e-6, 1 - 1e-6)
+    log_odds: np.ndarray = np.log(inside / (1 - inside))
+    return log_odds
+
+
+def _probability(log_odds: np.ndarray) -> np.ndarray:
+    probs: np.ndarray = 1 / (1 + np.exp(-log_odds))
+    return probs
+
+
 CANDIDATES = 60
 
 
@@ -48,7 +70,7 @@ def candidate_thresholds(probs: np.ndarray, targets: Matrix) -> np.ndarray:
     """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides."""
     best, _ = best_threshold(probs, targets)
     odds = np.linspace(-5.0, 4.0, CANDIDATES)
-    return np.unique(np.append(1 / (1 + np.exp(-odds)), best))
+    return np.unique(np.append(_probability(odds), best))
 
 
 def _midway(distinct: np.ndarray) -> np.ndarray:

@@ -10,9 +10,15 @@ from ..types import LossTerms, ModelOutput
 from . import SequenceObjective
 
 
-def binary_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """Eq. 11, summed over labels, mean over examples. The paper prints a likelihood; a loss is its negative."""
-    return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="sum") / len(logits)
+def binary_cross_entropy(logits: Tensor, targets: Tensor, focus: float = 0.0) -> Tensor:
+    """Eq. 11, summed over labels, mean over examples. The paper prints a likelihood; a loss is its negative.
+
+    With `focus` > 0 a label that is absent counts p^focus of its loss, so that the many that are plainly absent do not
+    outvote the few that are there: the asymmetric loss of Ridnik et al. (2021), with nothing taken from positives."""
+    if not focus:
+        return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="sum") / len(logits)
+    losses = F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")  # (B, L)
+    return (losses * torch.where(targets, 1.0, logits.sigmoid() ** focus)).sum() / len(logits)
 
 
 def multitask(
@@ -23,6 +29,7 @@ def multitask(
     normalise: str,
     second: SequenceObjective | None = None,
     second_weight: float = 1.0,
+    br_focus: float = 0.0,
 ) -> LossTerms:
     """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out.
 
@@ -39,6 +46,6 @@ def multitask(
             terms[name] = losses.sum() / divisor
             total = total + weight * terms[name]
     if output.br_logits is not None:
-        terms["br"] = binary_cross_entropy(output.br_logits, targets)
+        terms["br"] = binary_cross_entropy(output.br_logits, targets, br_focus)
         total = total + br_weight * terms["br"]
     return LossTerms(total, {name: term.detach() for name, term in terms.items()})

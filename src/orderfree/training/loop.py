@@ -158,7 +158,7 @@ class Trainer:
         output = self.model(batch.inputs, roll, self.roller(self.second, batch.targets))
         return multitask(
             output, batch.targets, self.objective, settings.br_weight, settings.normalise,
-            self.second, settings.second_weight,
+            self.second, settings.second_weight, settings.br_focus,
         )  # fmt: skip
 
     def roller(self, objective: SequenceObjective | None, targets: Tensor) -> Roll | None:

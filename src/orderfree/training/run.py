@@ -90,7 +90,7 @@ def finish(trainer: Trainer, out: Path) -> None:
     trained = trainer.trained
     predictor = Predictor(trained)
     found = decide(predictor, trainer.data.valid, predictor.decoders)
-    trained.thresholds, trained.decisions = found.thresholds, found.decoders
+    trained.thresholds, trained.decisions, trained.powers = found.thresholds, found.decoders, found.powers
     trained.metrics = {
         "update": trainer.progress.best_update,
         "updates": trainer.progress.update,

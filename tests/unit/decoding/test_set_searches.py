@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, permutations
 
 import pytest
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from orderfree.decoding.beam import Limits
 from orderfree.decoding.exhaustive import all_sequences, path_log_prob
-from orderfree.decoding.search import membership, searches, set_distribution
+from orderfree.decoding.search import membership, searches, set_distribution, set_log_prob
+from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecodeInput, DecoderState
 
 L, B = 4, 5
@@ -93,3 +94,50 @@ def test_no_set_has_a_higher_expected_f1(given: DecodeInput, fewest: int) -> Non
         assert expected(mine) == pytest.approx(max(map(expected, every)), abs=1e-5)
         assert found.scores[place, 0].item() == pytest.approx(expected(mine), abs=1e-5)
         assert len(mine) >= fewest
+
+
+@pytest.mark.parametrize("renormalise", [True, False])
+def test_the_probability_of_a_set_is_the_sum_over_its_orders(renormalise: bool) -> None:
+    """On a model that minds the order, for every set of four labels, the empty one included."""
+    step, state = prefix_model(1, L, seed=7)
+    one = torch.tensor([0])
+    subsets = [subset for n in range(L + 1) for subset in combinations(range(L), n)]
+    for subset in subsets:
+        chosen = torch.zeros(1, L, dtype=torch.bool)
+        chosen[0, list(subset)] = True
+        found = set_log_prob(DecodeInput(L, step, state, None), chosen, Limits(renormalise=renormalise))
+        orders = [path_log_prob(step, state.select(one, one), order, L, renormalise) for order in permutations(subset)]
+        assert float(found) == pytest.approx(float(torch.tensor(orders).logsumexp(0)), abs=1e-4)
+
+
+def test_the_probabilities_of_all_sets_add_up_to_one() -> None:
+    step, state = prefix_model(2**L, L, seed=3)
+    state = state.select(torch.zeros(2**L, dtype=torch.int64), torch.zeros(2**L, dtype=torch.int64))  # one input
+    every = torch.tensor([[number >> label & 1 for label in range(L)] for number in range(2**L)]).bool()
+    found = set_log_prob(DecodeInput(L, step, state, None), every, Limits(max_labels=L))
+    assert float(found.exp().sum()) == pytest.approx(1, abs=1e-4)
+
+
+def test_sets_of_many_labels_get_a_lower_bound() -> None:
+    num_labels = 7
+    step, state = prefix_model(1, num_labels, seed=1)
+    chosen = torch.ones(1, num_labels, dtype=torch.bool)
+    found = float(set_log_prob(DecodeInput(num_labels, step, state, None), chosen, Limits()))
+    one = torch.tensor([0])
+    orders = [
+        path_log_prob(step, state.select(one, one), order, num_labels, True)
+        for order in permutations(range(num_labels))
+    ]
+    exact = float(torch.tensor(orders).logsumexp(0))
+    assert max(orders) < found < exact
+
+
+def test_joint_decoding_raises_the_odds_to_a_power(given: DecodeInput) -> None:
+    for power in (0.0, 0.5, 2.0):
+        found = searches["joint"](given, replace(WIDE, br_power=power))
+        scaled = replace(given, br_logits=power * given.br_logits)
+        expected = searches["joint"](scaled, WIDE)
+        assert torch.equal(found.sequences, expected.sequences)
+        torch.testing.assert_close(found.scores, expected.scores)
+    path = searches["beam"](given, WIDE)
+    assert torch.equal(searches["joint"](given, replace(WIDE, br_power=0.0)).sequences[:, 0], path.sequences[:, 0])

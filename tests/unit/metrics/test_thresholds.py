@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from orderfree.errors import ConfigError
-from orderfree.metrics.thresholds import best_threshold
+from orderfree.metrics.thresholds import best_threshold, label_thresholds
 
 
 def test_midway_between_the_two_scores_it_separates():
@@ -55,3 +55,33 @@ def test_other_metrics_are_refused():
 def test_not_a_number_is_refused():
     with pytest.raises(ValueError, match="NaN"):
         best_threshold(np.array([[np.nan]]), np.ones((1, 1)))
+
+
+def test_each_label_has_its_own_threshold():
+    # The first label is told apart between 0.6 and 0.8, the second between 0.1 and 0.3.
+    probs = np.array([[0.8, 0.1], [0.9, 0.3], [0.6, 0.05], [0.2, 0.4]])
+    targets = np.array([[1, 0], [1, 1], [0, 0], [0, 1]])
+    own = label_thresholds(probs, targets, shared=0.5, strength=0.0)
+    assert own.tolist() == pytest.approx([0.7, 0.2])
+
+
+def test_few_positives_stay_near_the_shared_threshold():
+    probs, targets = np.array([[0.9, 0.9], [0.9, 0.1], [0.9, 0.1]]), np.array([[1, 1], [1, 0], [1, 0]])
+    odds = lambda p: np.log(p / (1 - p))  # noqa: E731
+    own = [best_threshold(probs[:, [label]], targets[:, [label]])[0] for label in (0, 1)]
+    found = label_thresholds(probs, targets, shared=0.2, strength=3.0)
+    # three positives against three, one against three
+    assert odds(found[0]) == pytest.approx((odds(own[0]) + odds(0.2)) / 2)
+    assert odds(found[1]) == pytest.approx((odds(own[1]) + 3 * odds(0.2)) / 4)
+
+
+def test_a_label_without_positives_keeps_the_shared_threshold():
+    found = label_thresholds(np.array([[0.9, 0.2], [0.1, 0.3]]), np.array([[1, 0], [0, 0]]), shared=0.3, strength=5.0)
+    assert found[1] == pytest.approx(0.3)
+
+
+def test_infinite_strength_is_one_threshold():
+    rng = np.random.default_rng(0)
+    probs = rng.random((50, 4))
+    found = label_thresholds(probs, rng.random((50, 4)) < probs, shared=0.37, strength=1e12)
+    assert found.tolist() == pytest.approx([0.37] * 4)

@@ -85,3 +85,13 @@ def test_maximum_likelihood_by_hand() -> None:
 def test_rare_first_turns_the_order_of_labels_around_and_keeps_eos_last() -> None:
     assert MLE(MLEOptions(), torch.arange(5)).rank.tolist() == [0, 1, 2, 3, 4]
     assert MLE(MLEOptions(order="rare_first"), torch.arange(5)).rank.tolist() == [3, 2, 1, 0, 4]
+
+
+def test_plainly_absent_labels_count_less():
+    """By hand: with focus 2 an absent label of probability p loses p^2 of -log(1 - p), a present one all of -log p."""
+    logits = torch.tensor([[0.0, math.log(3.0), -math.log(3.0)]])  # p = 1/2, 3/4, 1/4
+    targets = torch.tensor([[True, False, False]])
+    expected = -math.log(1 / 2) - (3 / 4) ** 2 * math.log(1 / 4) - (1 / 4) ** 2 * math.log(3 / 4)
+    assert float(binary_cross_entropy(logits, targets, 2.0)) == pytest.approx(expected, rel=1e-6)
+    plain = -math.log(1 / 2) - math.log(1 / 4) - math.log(3 / 4)
+    assert float(binary_cross_entropy(logits, targets)) == pytest.approx(plain, rel=1e-6)

@@ -1,0 +1,154 @@
+"""What validation chooses, that prediction does the same, and probabilities of labels and of sets."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from orderfree.checkpoint import load_model, save_model
+from orderfree.data.corpus import Corpus, encode_corpora
+from orderfree.errors import ModelDirectoryError, OrderfreeError
+from orderfree.evaluation import TUNED, decide, evaluate
+from orderfree.files import fingerprint, write_json
+from orderfree.inference import BEST, Predictor
+from orderfree.metrics.scores import scores
+from orderfree.types import Example
+from unit_models import made_model
+
+WORDS = ("red", "fish", "blue", "pond", "big", "swim")
+
+
+@pytest.fixture(scope="module")
+def predictor() -> Predictor:
+    return Predictor(made_model(seed=5))
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[Example]:
+    rng = np.random.default_rng(3)
+    names = ("a", "b", "c", "d")
+    return [
+        Example(
+            str(n),
+            text=" ".join(rng.choice(WORDS, size=rng.integers(1, 9))),
+            labels=tuple(names[i] for i in range(4) if rng.random() < 0.4),
+        )
+        for n in range(60)
+    ]
+
+
+@pytest.fixture
+def corpus(predictor: Predictor, examples: list[Example], tmp_path: Path) -> Corpus:
+    trained = predictor.trained
+    encode_corpora(((0, e) for e in examples), [tmp_path / "c.arrow"], trained.featurizer, trained.labels)
+    return Corpus(tmp_path / "c.arrow", trained.featurizer, trained.labels)
+
+
+def test_prediction_does_what_validation_chose(predictor: Predictor, examples: list[Example], corpus: Corpus) -> None:
+    """On the data the choice was made on, the chosen decoder reaches at least what every plain one does."""
+    found = decide(predictor, corpus, predictor.decoders)
+    trained = made_model(seed=5)
+    trained.thresholds, trained.decisions, trained.powers = found.thresholds, found.decoders, found.powers
+    decoders = [*predictor.decoders, *(BEST + metric for metric in TUNED)]
+    judged = evaluate(Predictor(trained), examples, decoders)["decoders"]
+    for metric in TUNED:
+        best = judged[BEST + metric][metric]
+        assert best >= max(judged[name][metric] for name in ("greedy", "beam", "rescore", "joint")) - 1e-9
+        assert best >= max(row[metric] for row in found.scores.values()) - 0.1  # label thresholds are judged elsewhere
+    assert set(found.powers) <= {metric for metric, name in found.decoders.items() if name == "joint"}
+
+
+def test_a_chosen_power_is_used(predictor: Predictor, examples: list[Example]) -> None:
+    trained = made_model(seed=5)
+    trained.decisions, trained.powers = {"micro_f1": "joint"}, {"micro_f1": 0.0}
+    sets = [p.label_sets for p in Predictor(trained).predict(examples, ["beam", "joint", "best:micro_f1"])]
+    assert [s["best:micro_f1"].labels for s in sets] == [s["beam"].labels for s in sets]
+    assert [s["joint"].labels for s in sets] != [s["beam"].labels for s in sets]
+
+
+def test_label_thresholds_are_used_and_survive_saving(examples: list[Example], tmp_path: Path) -> None:
+    trained = made_model(seed=5)
+    trained.decisions, trained.thresholds = {"macro_f1": "br"}, {"br": {"macro_f1": [0.0, 1.0, 0.0, 1.0]}}
+    save_model(trained, tmp_path / "model", "# card")
+    loaded = Predictor(load_model(tmp_path / "model"))
+    expected = {loaded.labels.names[0], loaded.labels.names[2]}
+    for prediction in loaded.predict(examples, ["best:macro_f1"]):
+        assert set(prediction.label_sets["best:macro_f1"].labels) == expected
+
+
+def test_thresholds_for_other_labels_are_refused(tmp_path: Path) -> None:
+    trained = made_model(seed=5)
+    trained.thresholds = {"br": {"macro_f1": [0.5, 0.5]}}
+    save_model(trained, tmp_path / "model", "# card")
+    with pytest.raises(ModelDirectoryError, match="2 thresholds for 4 labels"):
+        load_model(tmp_path / "model")
+
+
+def test_a_label_threshold_must_prove_itself_on_other_rows(predictor: Predictor, tmp_path: Path) -> None:
+    """Targets that have nothing to do with the text: no choice for single labels may look better than one for all."""
+    rng = np.random.default_rng(0)
+    noise = [
+        Example(str(n), text=" ".join(rng.choice(WORDS, size=5)), labels=("a",) if rng.random() < 0.1 else ())
+        for n in range(40)
+    ]
+    trained = predictor.trained
+    encode_corpora(((0, e) for e in noise), [tmp_path / "n.arrow"], trained.featurizer, trained.labels)
+    found = decide(predictor, Corpus(tmp_path / "n.arrow", trained.featurizer, trained.labels), ["br"])
+    value = found.thresholds["br"]["macro_f1"]
+    sets = predictor.predict_proba(noise, "br") >= np.asarray(value)
+    truth = np.array([[name in (e.labels or ()) for name in predictor.labels.names] for e in noise])
+    assert scores(truth, sets)["macro_f1"] <= 0.25, "one label of four can be right at best"
+
+
+def test_probabilities_of_labels(predictor: Predictor, examples: list[Example]) -> None:
+    br = predictor.predict_proba(examples)
+    one_by_one = np.stack([prediction.probs for prediction in predictor.predict(examples)])
+    np.testing.assert_allclose(br, one_by_one, atol=1e-6)
+    shares = predictor.predict_proba(examples, "marginal")
+    assert shares.shape == br.shape
+    assert ((shares > 0) & (shares < 1)).all()
+    assert not np.allclose(shares, br, atol=0.01)
+    assert predictor.predict_proba([]).shape == (0, 4)
+    with pytest.raises(OrderfreeError, match="'joint' gives no probabilities of labels; those that do: br, marginal"):
+        predictor.predict_proba(examples, "joint")
+
+
+def test_probabilities_of_sets(predictor: Predictor, examples: list[Example]) -> None:
+    few = examples[:7]
+    every = [[name for place, name in enumerate("abcd") if number >> place & 1] for number in range(16)]
+    total = sum(np.exp(predictor.set_log_prob(few, [chosen] * len(few))) for chosen in every)
+    np.testing.assert_allclose(total, 1, atol=1e-3)
+    found = predictor.set_log_prob(few, [("a", "b")] * 7)
+    np.testing.assert_allclose(predictor.set_log_prob(few, [("b", "a")] * 7), found, atol=1e-5)
+    with pytest.raises(OrderfreeError, match="'e' is no label of this model"):
+        predictor.set_log_prob(few, [("e",)] * 7)
+
+
+def test_the_best_path_is_never_more_probable_than_its_set(predictor: Predictor, examples: list[Example]) -> None:
+    predictions = list(predictor.predict(examples[:9], ["greedy"]))
+    sets = [p.label_sets["greedy"] for p in predictions]
+    found = predictor.set_log_prob(examples[:9], [s.labels for s in sets])
+    for whole, path in zip(found, sets, strict=True):
+        assert whole >= path.log_prob - 1e-4
+        assert math.isfinite(whole)
+
+
+def test_a_damaged_decision_file(tmp_path: Path) -> None:
+    save_model(made_model(seed=5), tmp_path / "model", "# card")
+    path = tmp_path / "model" / "thresholds.json"
+    write_json(path, {"thresholds": {}, "decisions": {}, "powers": {"micro_f1": "much"}})
+    manifest = {"bytes": path.stat().st_size, "sha256": fingerprint(path)}
+    write_json(tmp_path / "model" / "manifest.json", {"format": 1, "files": {"thresholds.json": manifest}})
+    with pytest.raises(ModelDirectoryError, match="is damaged"):
+        load_model(tmp_path / "model")
+
+
+def test_no_label_decoder_no_probability_of_a_set(examples: list[Example]) -> None:
+    alone = Predictor(made_model(seed=5, sequence=None))
+    with pytest.raises(OrderfreeError, match="no label decoder"):
+        alone.set_log_prob(examples, [()] * len(examples))
+    assert torch.is_inference_mode_enabled() is False
