@@ -1,4 +1,4 @@
-"""Line charts as inline SVG. Colours and fonts come from the page's style sheet, so that one drawing serves light,
+"""Charts as inline SVG. Colours and fonts come from the page's style sheet, so that one drawing serves light,
 dark and print; series differ in dashes as well as in colour."""
 
 from __future__ import annotations
@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
@@ -14,6 +15,8 @@ LEFT, RIGHT, TOP, BOTTOM = 46, 4, 12, 40
 INSET = 12  # between the ends of the grid and the first and last point: room for their ticks
 SERIES = 6  # styles in the style sheet; a seventh line starts over
 MOST_POINTS = 150
+PLOT, STRIP, GAP = 250, 46, 22  # heights: a plot of shares against shares, the bars below it, between them
+IDEAL = 5  # style of a line nobody drew from data
 
 Point = tuple[float, float]
 
@@ -79,10 +82,45 @@ def line_chart(
     x_axis = Axis(inside, first, last, LEFT + INSET, WIDTH - RIGHT - INSET)
     y_ticks = ticks(min(upward), max(upward))
     y_axis = Axis(y_ticks, y_ticks[0], y_ticks[-1], HEIGHT - BOTTOM, TOP)
-    parts = [*_grid(x_axis, y_axis, horizontal), *(_drawn(line, x_axis, y_axis, mark_highest) for line in lines)]
-    frame = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    svg = frame.format(WIDTH, HEIGHT, _in_words(title, lines), Markup("").join(parts))
+    parts = [
+        _across(y_axis, y_axis.written()),
+        _below(x_axis, horizontal, HEIGHT),
+        *(_drawn(line, x_axis, y_axis, mark_highest) for line in lines),
+    ]
+    svg = _framed(HEIGHT, _in_words(title, lines), parts)
     return Chart(title, svg, [(line.name, line.series % SERIES) for line in lines], caption)
+
+
+def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: str, caption: str = "") -> Chart | None:
+    """What came true against what was predicted, as `metrics.calibration.reliability` counts it; on the diagonal both
+    are equal. The bars below say how many predictions each point stands for: most are near 0, so their height grows
+    with the logarithm, or all others would vanish.
+
+    None if there is nothing to draw."""
+    points = [(row["mean_probability"], row["share_true"]) for row in rows]
+    if not points:
+        return None
+    shares = ticks(0, 1)
+    bars_top = TOP + PLOT + GAP
+    height = bars_top + STRIP + BOTTOM
+    x_axis = Axis(shares, 0, 1, LEFT + INSET, WIDTH - RIGHT - INSET)
+    y_axis = Axis(shares, 0, 1, TOP + PLOT, TOP)
+    power = math.ceil(math.log10(max(10, *(row["count"] for row in rows))))
+    numbers = [0, 10 ** (power // 2), 10**power]
+    heights = [math.log10(1 + number) for number in numbers]  # 0 stays 0, and a single one can be seen
+    count_axis = Axis(heights, 0, heights[-1], bars_top + STRIP, bars_top)
+    ideal = Line("as it should be", [(0, 0), (1, 1)], IDEAL)
+    found = Line("as it was", points, 0)
+    parts = [
+        _across(y_axis, y_axis.written()),
+        _across(count_axis, [_short(number) for number in numbers]),
+        _below(x_axis, horizontal, height),
+        *(_bar(row, x_axis, count_axis) for row in rows),
+        *(_drawn(line, x_axis, y_axis, mark_highest=False) for line in (ideal, found)),
+        *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in points),
+    ]
+    told = "; ".join(f"predicted {predicted:.2f}, true {true:.2f}" for predicted, true in points)
+    return Chart(title, _framed(height, f"{title}: {told}.", parts), [(found.name, 0), (ideal.name, IDEAL)], caption)
 
 
 def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:
@@ -116,17 +154,26 @@ def _finite(points: Sequence[Point]) -> list[Point]:
     return [point for point in points if all(map(math.isfinite, point))]
 
 
-def _grid(x_axis: Axis, y_axis: Axis, horizontal: str) -> list[Markup]:
-    across = Markup('<path class="grid" d="M{} {}H{}"/><text class="tick" x="{}" y="{}" text-anchor="end">{}</text>')
-    below = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>')
-    parts = []
-    for value, text in zip(y_axis.ticks, y_axis.written(), strict=True):
-        y = y_axis.place(value)
-        parts.append(across.format(LEFT, y, WIDTH - RIGHT, LEFT - 7, y + 4, text))
-    for value, text in zip(x_axis.ticks, x_axis.written(), strict=True):
-        parts.append(below.format(x_axis.place(value), HEIGHT - BOTTOM + 17, text))
-    parts.append(below.format((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, horizontal))
-    return parts
+def _framed(height: int, in_words: str, parts: Sequence[Markup]) -> Markup:
+    frame = Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return frame.format(WIDTH, height, in_words, Markup("").join(parts))
+
+
+def _across(axis: Axis, texts: Sequence[str]) -> Markup:
+    """A line at every tick of a vertical axis."""
+    rule = Markup('<path class="grid" d="M{} {}H{}"/><text class="tick" x="{}" y="{}" text-anchor="end">{}</text>')
+    places = [(axis.place(value), text) for value, text in zip(axis.ticks, texts, strict=True)]
+    return Markup("").join(rule.format(LEFT, y, WIDTH - RIGHT, LEFT - 7, y + 4, text) for y, text in places)
+
+
+def _below(axis: Axis, horizontal: str, height: int) -> Markup:
+    """The numbers of the horizontal axis, and what they are."""
+    word = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>')
+    numbers = [
+        word.format(axis.place(value), height - BOTTOM + 17, text)
+        for value, text in zip(axis.ticks, axis.written(), strict=True)
+    ]
+    return Markup("").join([*numbers, word.format((LEFT + WIDTH - RIGHT) / 2, height - 6, horizontal)])
 
 
 def _drawn(line: Line, x_axis: Axis, y_axis: Axis, mark_highest: bool) -> Markup:
@@ -136,8 +183,23 @@ def _drawn(line: Line, x_axis: Axis, y_axis: Axis, mark_highest: bool) -> Markup
     drawn = Markup('<path class="line {}" d="{}"/>').format(style, path)
     marked = places if len(places) == 1 else [min(places, key=lambda place: place[1])] if mark_highest else []
     for x, y in marked:  # a single point makes no line
-        drawn += Markup('<circle class="dot {}" cx="{}" cy="{}" r="4"/>').format(style, x, y)
+        drawn += _dot(x, y, style)
     return drawn
+
+
+def _dot(x: float, y: float, style: str) -> Markup:
+    return Markup('<circle class="dot {}" cx="{}" cy="{}" r="4"/>').format(style, x, y)
+
+
+def _bar(row: dict[str, Any], x_axis: Axis, count_axis: Axis) -> Markup:
+    left, right = x_axis.place(row["lower"]) + 1, x_axis.place(row["upper"]) - 1
+    bottom, top = count_axis.start, count_axis.place(math.log10(1 + row["count"]))
+    return Markup('<path class="count" d="M{:.1f} {}V{}H{:.1f}V{}Z"/>').format(left, bottom, top, right, bottom)
+
+
+def _short(number: int) -> str:
+    size, unit = next(((size, unit) for size, unit in ((10**6, "M"), (1000, "k")) if number >= size), (1, ""))
+    return f"{number // size}{unit}"
 
 
 def _in_words(title: str, lines: Sequence[Line]) -> str:

@@ -13,7 +13,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 
 from ..files import write_text
-from .figures import Chart, Line, Point, line_chart, thinned
+from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
 from .markdown import inline, to_html
 
 MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
@@ -24,6 +24,7 @@ SECTIONS = {
     "confused_pairs": "Confused labels",
     "combinations": "Label combinations",
     "positions": "Accuracy by position",
+    "calibration": "Are the probabilities right?",
     "examples": "Examples",
     "card": "Model card",
     "making": "How it was made",
@@ -51,6 +52,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         "confused_pairs": evaluation.get("confused_pairs") or [],
         "combinations": evaluation.get("combinations") or {},
         "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
+        "calibration": shown_calibration(evaluation.get("calibration") or {}),
         "examples": [shown_example(example) for example in evaluation.get("examples_shown") or []],
         "card": to_html(card.get("text") or ""),
         "making": card,
@@ -74,12 +76,17 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"score": score, "metric": metric_name, "yaml": as_yaml, "inline": inline}
+    made.filters |= {"score": score, "points": points, "metric": metric_name, "yaml": as_yaml, "inline": inline}
     return made
 
 
 def score(value: float | None) -> str:
     return "–" if value is None or not math.isfinite(value) else f"{value:.3f}"
+
+
+def points(share: float) -> str:
+    """In percentage points, as a sentence says it."""
+    return "less than 0.1" if share < 0.0005 else f"{100 * share:.1f}"
 
 
 def metric_name(name: str) -> str:
@@ -167,6 +174,17 @@ def position_chart(accuracies: dict[str, list[float]], decoders: list[str]) -> d
     chart = line_chart("Share of right labels", _decoder_lines(points, decoders), "position", low=0, high=1)
     longest = max((len(row) for row in accuracies.values()), default=0)
     return {"chart": chart, "rows": accuracies, "longest": longest} if chart else {}
+
+
+def shown_calibration(found: dict[str, Any]) -> dict[str, Any]:
+    chart = reliability_chart(
+        "Share of labels that were true",
+        found.get("reliability") or [],
+        "predicted probability",
+        "Above the dashed line labels are true more often than predicted, below it less often. The bars count the "
+        "probabilities, on a logarithmic scale: a point above a short bar rests on few.",
+    )
+    return {**found, "chart": chart} if chart else {}
 
 
 def occurring(per_label: list[dict[str, Any]]) -> list[dict[str, Any]]:

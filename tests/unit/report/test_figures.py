@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from orderfree.report.figures import MOST_POINTS, Axis, Line, line_chart, thinned, ticks
+from orderfree.report.figures import MOST_POINTS, Axis, Line, line_chart, reliability_chart, thinned, ticks
 
 
 def test_ticks_are_round_and_enclose_the_data():
@@ -60,3 +60,32 @@ def test_the_highest_point_and_single_points_are_dots():
 
 def test_nothing_finite_is_no_chart():
     assert line_chart("Loss", [Line("total", [(1, math.nan), (2, math.inf)], 0), Line("br", [], 1)], "updates") is None
+
+
+def reliability_row(lower: float, predicted: float, true: float, count: int) -> dict[str, float]:
+    return {"lower": lower, "upper": lower + 0.5, "mean_probability": predicted, "share_true": true, "count": count}
+
+
+def test_reliability_is_a_point_and_a_bar_for_every_bin():
+    rows = [reliability_row(0.0, 0.01, 0.002, 31_000), reliability_row(0.5, 0.9, 0.95, 1)]
+    chart = reliability_chart("True", rows, "predicted")
+    assert chart is not None
+    svg = ElementTree.fromstring(chart.svg)
+    assert svg.attrib["aria-label"] == "True: predicted 0.01, true 0.00; predicted 0.90, true 0.95."
+    assert [name for name, _ in chart.legend] == ["as it was", "as it should be"]
+    assert len(svg.findall("circle")) == 2
+    assert len([path for path in svg.findall("path") if path.attrib["class"] == "count"]) == 2
+    assert [text.text for text in svg.findall("text")][6:9] == ["0", "100", "100k"]
+    first, second = svg.findall("circle")
+    assert float(first.attrib["cy"]) > float(second.attrib["cy"])  # SVG counts downwards
+
+
+@pytest.mark.parametrize(("count", "top"), [(1, "10"), (10, "10"), (11, "100"), (5_000, "10k"), (2_000_000, "10M")])
+def test_the_highest_bar_is_below_a_power_of_ten(count, top):
+    chart = reliability_chart("True", [reliability_row(0.0, 0.2, 0.3, count)], "predicted")
+    assert chart is not None
+    assert [text.text for text in ElementTree.fromstring(chart.svg).findall("text")][8] == top
+
+
+def test_no_bins_are_no_reliability_chart():
+    assert reliability_chart("True", [], "predicted") is None

@@ -32,6 +32,18 @@ EVALUATION: dict[str, Any] = {
     "truncated": 37,
     "combinations": {"reference": {"distinct": 392, "unseen": 43}, "joint": {"distinct": 302, "unseen": 30}},
     "position_accuracy": {"greedy": [0.9, 0.5], "joint": [0.95, 0.6, 0.25]},
+    "calibration": {
+        "cells": 3600,
+        "expected_calibration_error": 0.0125,
+        "brier_score": 0.0214,
+        "likely_from": 0.05,
+        "likely_cells": 1600,
+        "likely_expected_calibration_error": 0.0563,
+        "reliability": [
+            {"lower": 0.0, "upper": 1 / 15, "mean_probability": 0.01, "share_true": 0.002, "count": 2100},
+            {"lower": 14 / 15, "upper": 1.0, "mean_probability": 0.98, "share_true": 0.91, "count": 1500},
+        ],
+    },
     "examples_shown": [
         {"id": "one", "text": "some words", "target": ["a", "b"], "predicted": ["b", "c"], "log_prob": math.log(0.25)}
     ],
@@ -116,6 +128,37 @@ def test_the_other_tables(page):
     assert rows_of(page, "confused_pairs")[1] == ["rare", "frequent", "4"]
     assert rows_of(page, "combinations")[1:] == [["reference", "392", "43"], ["joint", "302", "30"]]
     assert rows_of(page, "positions")[1:] == [["greedy", "0.900", "0.500", "–"], ["joint", "0.950", "0.600", "0.250"]]
+
+
+def test_whether_probabilities_are_right_is_said_drawn_and_counted(page):
+    part = page.split('<h2 id="calibration">')[1].split("<h2 ")[0]
+    assert part.startswith("Are the probabilities right?")
+    said = " ".join(re.sub(r"<.*?>", "", part).split())
+    assert "off by 1.2 percentage points (expected calibration error 0.013), and by 5.6" in said
+    assert "at least 5 % (0.056; 1,600 of 3,600" in said
+    assert "is 0.021 (Brier score)" in said
+    assert part.count("<circle") == 2
+    assert rows_of(page, "calibration")[1:] == [
+        ["0.00 – 0.07", "0.010", "0.002", "2,100"],
+        ["0.93 – 1.00", "0.980", "0.910", "1,500"],
+    ]
+
+
+@pytest.mark.parametrize("missing", [{}, {"calibration": None}, {"calibration": {"cells": 0, "reliability": []}}])
+def test_without_probabilities_nothing_is_said_about_them(missing):
+    without = {name: value for name, value in EVALUATION.items() if name != "calibration"}
+    page = render({**without, **missing}, HISTORY, CARD)
+    assert "Are the probabilities right?" not in page
+    assert headings(page) == [key for key in SECTIONS if key != "calibration"]
+
+
+def test_probabilities_that_are_all_unlikely():
+    one = {"lower": 0.0, "upper": 1 / 15, "mean_probability": 0.01, "share_true": 0.01, "count": 1}
+    unlikely = {"likely_cells": 0, "likely_expected_calibration_error": None, "expected_calibration_error": 0.00004}
+    page = render({"calibration": {**EVALUATION["calibration"], **unlikely, "reliability": [one]}}, [], {})
+    assert "less than 0.1 percentage points" in page
+    assert "at least 5 %" not in page
+    Outline(page)
 
 
 def test_notices(page):

@@ -1,0 +1,92 @@
+"""Whether probabilities mean what they say: of all labels given 0.7, seven in ten should be true.
+
+Every (example, label) pair is one *cell*, with a probability and a truth. The other scores judge decisions: they do not
+notice a model that decides well and is far too sure of itself. That matters as soon as somebody acts on the number, to
+set a threshold by hand, to choose what a person should look at, to weigh it against a cost.
+
+- The expected calibration error (Naeini, Cooper & Hauskrecht, AAAI 2015; Guo, Pleiss, Sun & Weinberger, ICML 2017) is
+  the mean distance between the probabilities of a bin and the share of them that came true. Guo et al. take the
+  probability of the one answer chosen; here every label is a question of its own, as in Naeini et al.
+- Nearly all cells of a multi-label problem are easy zeros, whose error of nearly 0 hides all others. Therefore the same
+  figure once more over the cells with a probability of at least 0.05. Cells are selected by what was predicted, never
+  by the truth: such a selection leaves perfectly calibrated probabilities calibrated.
+- The Brier score (1950), the mean squared distance to the truth, needs no bins, and unlike the calibration error does
+  not forgive a model that gives every example the same average.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .counts import Matrix
+
+BINS = 15  # Guo et al.'s
+LIKELY = 0.05
+
+
+def calibration(probs: np.ndarray, targets: Matrix) -> dict[str, Any]:
+    """All of it as plain JSON, of (N, L) probabilities and what was true. A mean over no cells is None."""
+    cells, truth = _cells(probs, targets)
+    likely = cells >= LIKELY
+    rows = reliability(cells, truth)
+    return {
+        "cells": cells.size,
+        "expected_calibration_error": _mean_gap(rows),
+        "brier_score": brier_score(cells, truth),
+        "likely_from": LIKELY,
+        "likely_cells": int(np.count_nonzero(likely)),
+        "likely_expected_calibration_error": expected_calibration_error(cells[likely], truth[likely]),
+        "reliability": rows,
+    }
+
+
+def reliability(probs: np.ndarray, targets: Matrix, bins: int = BINS) -> list[dict[str, float | int]]:
+    """What was predicted beside what came true, in `bins` equally wide parts of [0, 1].
+
+    A bin holds its lower end, the last one its upper end, 1, as well. Empty bins have no mean and are left out."""
+    cells, truth = _cells(probs, targets)
+    edges = np.arange(bins + 1) / bins  # not multiples of 1 / bins: 3 * 0.1 is more than 0.3
+    place = np.searchsorted(edges[1:-1], cells, side="right")  # (N * L,) the bin of each cell
+    count = np.bincount(place, minlength=bins)  # (bins,)
+    total = np.bincount(place, cells, minlength=bins)
+    true = np.bincount(place[truth], minlength=bins)
+    return [
+        {
+            "lower": float(edges[b]),
+            "upper": float(edges[b + 1]),
+            "mean_probability": float(total[b] / count[b]),
+            "share_true": float(true[b] / count[b]),
+            "count": int(count[b]),
+        }
+        for b in np.flatnonzero(count)
+    ]
+
+
+def expected_calibration_error(probs: np.ndarray, targets: Matrix, bins: int = BINS) -> float | None:
+    """Mean over cells of |share true - mean probability| of the bin they fall into. None without cells."""
+    return _mean_gap(reliability(probs, targets, bins))
+
+
+def _mean_gap(rows: list[dict[str, float | int]]) -> float | None:
+    gaps = [row["count"] * abs(row["share_true"] - row["mean_probability"]) for row in rows]
+    return sum(gaps) / sum(row["count"] for row in rows) if rows else None
+
+
+def brier_score(probs: np.ndarray, targets: Matrix) -> float | None:
+    """Mean squared distance between probability and truth, 0 or 1. None without cells."""
+    cells, truth = _cells(probs, targets)
+    distance = cells - truth
+    return float(distance @ distance) / cells.size if cells.size else None
+
+
+def _cells(probs: np.ndarray, targets: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Both as one row of cells, (N * L,) float64 and bool."""
+    if probs.shape != targets.shape:
+        raise ValueError(f"probs are {probs.shape}, targets {targets.shape}: expected the same shape.")
+    cells = probs.ravel().astype(np.float64, copy=False)
+    if not np.all((cells >= 0) & (cells <= 1)):
+        raise ValueError("probs hold numbers that are not between 0 and 1.")
+    truth = targets if isinstance(targets, np.ndarray) else targets.toarray()
+    return cells, truth.ravel().astype(bool, copy=False)
