@@ -23,26 +23,34 @@ from .nn.seq2set_decoder import Seq2SetDecoder
 from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
 
+SCORING = "linear"  # the encoder that scores labels itself
 RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
 
 
 PRESETS = Path(__file__).parent / "presets"
+DEFAULT_PRESET = "fast"
 
 
 def load_config(path: Path | None = None, settings: list[str] | None = None, preset: str | None = None) -> Config:
-    """The config of a file or a preset and of `key=value` settings over it, complete and checked; all problems in one
-    error."""
-    raw = read_yaml(path) if path is not None else {}
-    if preset is not None:
-        known = sorted(file.stem for file in PRESETS.glob("*.yaml"))
-        if preset not in known:
-            raise ConfigError(f"unknown preset {preset!r}; known: {', '.join(known)}.{nearest(preset, known)}")
-        if path is not None:
-            raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
-        raw = read_yaml(PRESETS / f"{preset}.yaml")
-    for setting in settings or []:
+    """The config of a file, of a preset, or where neither is given of the preset that is the default; with `key=value`
+    settings over it, complete and checked; all problems in one error."""
+    if preset is not None and path is not None:
+        raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
+    raw = read_yaml(path) if path is not None else _preset(preset or DEFAULT_PRESET)
+    before = _section(raw, "model").get("encoder")
+    for setting in sorted(settings or [], key=lambda setting: not setting.startswith("model.encoder=")):
         apply_setting(raw, setting)
+        if path is None and _section(raw, "model").get("encoder") != before:
+            before = raw["model"]["encoder"]
+            raw["model"]["encoder_options"] = {}  # those of the preset's encoder mean nothing to another
     return complete_config(raw, str(path) if path is not None else "the configuration")
+
+
+def _preset(name: str) -> dict[str, Any]:
+    known = sorted(file.stem for file in PRESETS.glob("*.yaml"))
+    if name not in known:
+        raise ConfigError(f"unknown preset {name!r}; known: {', '.join(known)}.{nearest(name, known)}")
+    return read_yaml(PRESETS / f"{name}.yaml")
 
 
 def complete_config(raw: dict[str, Any], source: str) -> Config:
@@ -65,6 +73,9 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
     if encoder_options is not None:
         config.model.encoder_options = encoder_options.model_dump()
+    scored = config.model.encoder == SCORING
+    config.model.label_decoder = config.model.label_decoder or ("residual" if scored else "lstm")
+    config.model.br_decoder = config.model.br_decoder or ("residual" if scored else "mlp")
     for where in ("sequence_options", "second_options"):
         options = objective_options.get(where)
         setattr(config.objective, where, options.model_dump() if options is not None else {})
@@ -103,8 +114,8 @@ def _contradictions(config: Config) -> list[str]:
             "it needs objective.sequence=mle with order frequent_first, and no second objective."
         )
     for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):
-        if kind in ("residual", "scores") and config.model.encoder != "linear":
-            problems.append(f"model.{key}={kind} needs model.encoder=linear: no other encoder scores labels.")
+        if kind in ("residual", "scores") and config.model.encoder != SCORING:
+            problems.append(f"model.{key}={kind} needs model.encoder={SCORING}: no other encoder scores labels.")
     available = decoders_of(config)
     for key, name in (
         ("training.select_decoder", config.training.select_decoder),
@@ -172,7 +183,7 @@ def build_network(config: Config, input_size: int, num_labels: int) -> OrderFree
     if config.objective.sequence is not None and settings.label_decoder == "chain":
         label_decoder = ChainDecoder(num_labels, _br_decoder(settings, num_labels, encoder.output_size))
     elif config.objective.sequence is not None:
-        label_decoder = RECURRENT_DECODERS[settings.label_decoder](
+        label_decoder = RECURRENT_DECODERS[settings.label_decoder or "lstm"](
             num_labels,
             encoder.output_size,
             settings.label_embedding,

@@ -113,7 +113,7 @@ def load_model(directory: Path | str) -> TrainedModel:
             for decoder, tuned in decided["thresholds"].items()
         }
         decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
-        powers = {str(metric): float(power) for metric, power in decided["powers"].items()}
+        powers = {str(metric): float(power) for metric, power in decided.get("powers", {}).items()}
         featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
         metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:

@@ -76,19 +76,20 @@ class DataConfig(Section):
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer or dense")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
-    label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] = Field(
-        "lstm",
+    label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] | None = Field(
+        None,
         description="the paper's label decoder; the same as a correction of the linear encoder's scores; SGM's with "
-        "global embedding; Seq2Set's on a sequence decoder; a chain of binary classifiers",
+        "global embedding; Seq2Set's on a sequence decoder; a chain of binary classifiers; null: residual where the "
+        "encoder scores labels, else lstm",
     )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
-    br_decoder: Literal["mlp", "residual", "scores"] = Field(
-        "mlp",
+    br_decoder: Literal["mlp", "residual", "scores"] | None = Field(
+        None,
         description="the paper's binary-relevance decoder (Eq. 6); the same as a correction of the linear encoder's "
-        "scores; these scores as they are",
+        "scores; these scores as they are; null: residual where the encoder scores labels, else mlp",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(

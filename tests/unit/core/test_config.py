@@ -162,7 +162,7 @@ def test_settings_win_over_the_file_and_the_last_over_the_first(tmp_path: Path) 
     path.write_text("seed: 5\ntraining:\n  epochs: 7\n  learning_rate: 1e-4\n")
     config = load_config(path, ["training.epochs=8", "training.epochs=9"])
     assert (config.seed, config.training.epochs, config.training.learning_rate) == (5, 9, 1e-4)
-    assert load_config() == complete_config({}, "x")
+    assert load_config() == load_config(preset="fast")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_missing_and_an_empty_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_config(tmp_path / "none.yaml")
     (tmp_path / "empty.yaml").write_text("# nothing\n")
-    assert load_config(tmp_path / "empty.yaml") == load_config()
+    assert load_config(tmp_path / "empty.yaml") == complete_config({}, "x")
 
 
 def test_what_is_described_is_a_config_with_every_default() -> None:
@@ -257,7 +257,7 @@ def test_limits_of_a_search(decoding: dict, fewest: int, most: int) -> None:
 def test_a_preset_is_a_complete_config(preset: str) -> None:
     config = load_config(None, ["seed=9"], preset)
     assert config.seed == 9
-    assert config != load_config(None, ["seed=9"])
+    assert (config == load_config(None, ["seed=9"])) == (preset == "fast"), "which is the default"
     assert {"beam", "br", "joint"} <= set(decoders_of(config))
 
 
@@ -273,4 +273,21 @@ def test_presets_that_are_refused(tmp_path: Path) -> None:
 def test_fewest_labels_follow_the_training_part(sets: list[tuple[str, ...]], fewest: int) -> None:
     labels = LabelVocabulary.count(sets, "the test")
     assert search_limits(load_config(None, ["decoding.min_labels=null"]), labels).min_labels == fewest
-    assert search_limits(load_config(), labels).min_labels == 0
+    assert search_limits(complete_config({}, "x"), labels).min_labels == 0
+
+
+def test_another_encoder_than_the_presets_starts_from_its_own_options() -> None:
+    config = load_config(settings=["model.encoder_options.hidden=16", "model.encoder=sparse"])
+    assert config.model.encoder_options["hidden"] == 16
+    assert "folds" not in config.model.encoder_options
+    assert (config.model.label_decoder, config.model.br_decoder) == ("lstm", "mlp")
+    assert load_config(settings=["model.encoder_options.c=9"]).model.encoder_options["leads"], "the same encoder"
+
+
+def test_decoders_correct_scores_where_there_are_some() -> None:
+    scored = complete_config({"model": {"encoder": "linear"}}, "x").model
+    assert (scored.label_decoder, scored.br_decoder) == ("residual", "residual")
+    chosen = complete_config(
+        {"model": {"encoder": "linear", "label_decoder": "lstm", "br_decoder": "scores"}}, "x"
+    ).model
+    assert (chosen.label_decoder, chosen.br_decoder) == ("lstm", "scores")
