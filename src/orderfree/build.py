@@ -134,10 +134,14 @@ def _contradictions(config: Config) -> list[str]:
 def decoders_of(config: Config) -> tuple[str, ...]:
     """The decoders a model of this config can be searched with, in the order of the paper's tables."""
     sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
+    # where the scores are what binary relevance says, that is enough
+    scored = config.model.encoder == SCORING and config.model.br_decoder != "scores"
     return tuple(
         name
-        for name in searches
-        if (sequence or not searches[name].needs_sequence) and (br or not searches[name].needs_br)
+        for name, search in ((name, searches[name]) for name in searches)
+        if (sequence or not search.needs_sequence)
+        and (br or not search.needs_br)
+        and (scored or not search.needs_scores)
     )
 
 

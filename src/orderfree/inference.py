@@ -58,6 +58,7 @@ class Predictor:
             label_decoder.step if label_decoder is not None else None,
             label_decoder.start(encoded) if label_decoder is not None else None,
             br_decoder(encoded) if br_decoder is not None else None,
+            scores=encoded.scores,
         )
 
     @torch.inference_mode()

@@ -179,6 +179,7 @@ class DecodeInput:
     state: DecoderState | None  # R = B
     br_logits: Tensor | None  # (B, L)
     thresholds: Tensor | None = None  # (L,) probabilities at which BR says yes
+    scores: Tensor | None = None  # (B, L) of an encoder that scores labels itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ class Search:
     needs_br: bool
     log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), where a threshold decides
     over_sets: bool = False  # True: works on a distribution of sets, which takes a wider beam
+    needs_scores: bool = False  # True: only where the encoder scores labels itself
 
     @property
     def has_order(self) -> bool:
@@ -47,7 +48,7 @@ def search(
 
 
 def thresholded(
-    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False
+    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False, scores: bool = False
 ) -> Callable[[Callable[[DecodeInput, Limits], Tensor]], Search]:
     """Decorator that registers a search made of log-odds (B, L) and a threshold on the probability."""
 
@@ -55,7 +56,7 @@ def thresholded(
         def run(given: DecodeInput, limits: Limits) -> Hypotheses:
             return at_threshold(log_odds(given, limits), given.thresholds, limits)
 
-        return searches.register(name)(Search(run, sequence, br, log_odds, over_sets))
+        return searches.register(name)(Search(run, sequence, br, log_odds, over_sets, scores))
 
     return add
 
@@ -141,6 +142,16 @@ def marginal(given: DecodeInput, limits: Limits) -> Tensor:
     sets, probs = set_distribution(given, limits, given.br_logits)
     shares = (probs[..., None] * sets).sum(dim=1)  # (B, L)
     return shares.clamp(1e-6, 1 - 1e-6).logit()
+
+
+MARGIN = 4.0  # a margin of 1 as log-odds; any factor will do, since the threshold is tuned
+
+
+@thresholded("linear", scores=True)
+def linear(given: DecodeInput, limits: Limits) -> Tensor:
+    """The linear classifiers under both decoders, as if there were none: what they learned must be better than that."""
+    assert given.scores is not None, "this search reads the encoder's scores of labels, and it gives none"
+    return MARGIN * given.scores
 
 
 @search("expected_f1", sequence=True, over_sets=True)

@@ -212,7 +212,8 @@ def decode_input(inputs: int, num_labels: int, seed: int) -> DecodeInput:
     """Both decoders of a made-up model, for searches."""
     step, state = prefix_model(inputs, num_labels, seed)
     br_logits = 2 * torch.randn(inputs, num_labels, generator=torch.Generator().manual_seed(seed + 1))
-    return DecodeInput(num_labels, step, state, br_logits)
+    scores = torch.randn(inputs, num_labels, generator=torch.Generator().manual_seed(seed + 2))
+    return DecodeInput(num_labels, step, state, br_logits, scores=scores)
 
 
 def _options(entry: Any, who: str) -> Section:
@@ -329,8 +330,11 @@ def _labels(sequence: Tensor) -> list[int]:
 def _one_input(given: DecodeInput, place: int) -> DecodeInput:
     assert given.state is not None
     assert given.br_logits is not None
+    assert given.scores is not None
     row = torch.tensor([place])
-    return dataclasses.replace(given, state=given.state.select(row, row), br_logits=given.br_logits[row])
+    return dataclasses.replace(
+        given, state=given.state.select(row, row), br_logits=given.br_logits[row], scores=given.scores[row]
+    )
 
 
 def _examples_for(name: str) -> list[Example]:

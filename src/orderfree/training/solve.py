@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from ..data.corpus import Corpus
 from ..files import writing_aside
+from ..nn.br_decoder import Calibration
 from ..nn.model import OrderFreeModel
 
 SOLVED = "linear.safetensors"
@@ -32,9 +33,16 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
         scores = encoder.solve(train.bag_matrix(), train.targets(), seed, out_of_fold=descends)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_aside(path) as aside:
-            save_file({**kept, **({} if scores is None else {"scores": scores})}, aside)
+            save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
     content = load_file(path)
+    encoder.c = float(content.pop("c"))
+    say(f"solved with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
+    if train.scores is not None:
+        scores, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
+        for part in network.modules():
+            if isinstance(part, Calibration):
+                part.fit(scores, targets)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )

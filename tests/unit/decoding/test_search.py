@@ -140,3 +140,9 @@ def test_rescoring_may_leave_the_most_probable_path_by_hand() -> None:
 def test_a_search_without_its_decoder_says_so(name: str) -> None:
     with pytest.raises(AssertionError, match="the model has none"):
         searches[name](DecodeInput(3, None, None, BR_LOGITS), Limits())
+
+
+def test_linear_is_a_threshold_on_the_encoders_scores() -> None:
+    scores = torch.tensor([[0.4, -0.2, 0.1], [-1.0, -2.0, -3.0]])
+    found = searches["linear"](DecodeInput(3, None, None, None, torch.full((3,), 0.5), scores), Limits())
+    assert membership(found.sequences[:, 0], 3).tolist() == [[True, False, True], [False, False, False]]

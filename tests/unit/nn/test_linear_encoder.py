@@ -17,7 +17,9 @@ from orderfree.config import DataConfig
 from orderfree.data.writers import write_examples
 from orderfree.errors import ConfigError
 from orderfree.inference import Predictor
-from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, one_vs_rest
+from orderfree.metrics.thresholds import best_threshold
+from orderfree.nn.br_decoder import Calibration
+from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, best_cut, one_vs_rest
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
 from orderfree.training.run import Interrupted, train
@@ -42,7 +44,7 @@ def as_bag(features: scipy.sparse.csr_matrix) -> BagInput:
 
 def test_its_scores_are_those_of_scikit_learn(problem) -> None:
     features, targets = problem
-    encoder = LinearEncoder(LinearOptions(), V, 0.5, L).train()
+    encoder = LinearEncoder(LinearOptions(c=1.0), V, 0.5, L).train()
     assert encoder.solve(features, targets, seed=1, out_of_fold=False) is None
     scores = encoder(as_bag(features)).summary.numpy()
     peer = OneVsRestClassifier(LinearSVC(C=1.0, random_state=0)).fit(features, targets[:, :3])
@@ -54,10 +56,10 @@ def test_its_scores_are_those_of_scikit_learn(problem) -> None:
 def test_out_of_fold_scores_do_not_know_their_own_label(problem, loss: str) -> None:
     """Turning the labels of one example round changes other examples' scores, never its own."""
     features, targets = problem
-    before = LinearEncoder(LinearOptions(loss=loss), V, 0.0, L).solve(features, targets, seed=1)
+    before = LinearEncoder(LinearOptions(loss=loss, c=1.0), V, 0.0, L).solve(features, targets, seed=1)
     turned = targets.copy()
     turned[7, :3] = ~turned[7, :3]
-    after = LinearEncoder(LinearOptions(loss=loss), V, 0.0, L).solve(features, turned, seed=1)
+    after = LinearEncoder(LinearOptions(loss=loss, c=1.0), V, 0.0, L).solve(features, turned, seed=1)
     assert before is not None
     assert after is not None
     np.testing.assert_array_equal(before[7], after[7])
@@ -67,7 +69,7 @@ def test_out_of_fold_scores_do_not_know_their_own_label(problem, loss: str) -> N
 def test_a_label_all_examples_have_scores_high(problem) -> None:
     features, targets = problem
     targets[:, 3] = True
-    weights, bias = one_vs_rest(features, targets, LinearOptions())
+    weights, bias = one_vs_rest(features, targets, "squared_hinge", 1.0)
     assert not weights[3].any()
     assert bias[3] > 0
 
@@ -119,3 +121,64 @@ def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tm
 def test_only_the_linear_encoder_scores_labels() -> None:
     with pytest.raises(ConfigError, match=r"needs model\.encoder=linear"):
         complete_config({"model": {"br_decoder": "scores"}}, "the test")
+
+
+@pytest.mark.parametrize("peak", [1 / 8, 0.5, 1.0, 2.0, 16.0])
+def test_c_is_climbed_to(peak: float) -> None:
+    """Scores that get worse with every factor of two away from the peak; each C is tried once."""
+    targets = np.random.default_rng(0).random((50, 4)) < 0.3
+    noise = np.random.default_rng(1).standard_normal((50, 4))
+    tried = []
+
+    def scores_at(c: float) -> np.ndarray:
+        tried.append(c)
+        return targets + abs(np.log2(c / peak)) * noise
+
+    c, scores = best_c(scores_at, targets)
+    assert c == peak
+    np.testing.assert_array_equal(scores, targets)
+    assert len(set(tried)) == len(tried) <= 3 + abs(np.log2(peak))
+
+
+def test_c_stays_within_bounds() -> None:
+    targets = np.random.default_rng(0).random((50, 4)) < 0.3
+    noise = np.random.default_rng(1).standard_normal((50, 4))
+    for sign in (-1, 1):  # ever better the farther from 1
+        c, _ = best_c(lambda c, sign=sign: targets + 2.0 ** (sign * np.log2(c)) * noise, targets)
+        assert 1 / 64 <= c <= 64
+
+
+def test_the_best_cut_is_that_of_the_thresholds() -> None:
+    generator = np.random.default_rng(2)
+    scores, targets = generator.standard_normal((30, 5)), generator.random((30, 5)) < 0.2
+    assert best_cut(scores, targets) == pytest.approx(best_threshold(scores, targets)[1])
+
+
+def test_the_chosen_c_is_the_best_on_the_held_out_fold(problem) -> None:
+    features, targets = problem
+    encoder = LinearEncoder(LinearOptions(folds=3), V, 0.0, L)
+    scores = encoder.solve(features, targets, seed=1)
+    fixed = LinearEncoder(LinearOptions(folds=3, c=encoder.c), V, 0.0, L)
+    np.testing.assert_allclose(fixed.solve(features, targets, seed=1), scores, atol=1e-6)
+
+
+def test_calibration_starts_where_scores_are_likeliest() -> None:
+    """Labels drawn with log-odds 7 s - 2: that pair is found again, and the loss cannot be lowered by moving it."""
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.randn(4000, 5, generator=generator)
+    targets = torch.rand(4000, 5, generator=generator) < (7 * scores - 2).sigmoid()
+    calibration = Calibration()
+    calibration.fit(scores, targets)
+    assert calibration.scale.item() == pytest.approx(7, rel=0.1)
+    assert calibration.offset.item() == pytest.approx(-2, rel=0.1)
+    torch.nn.functional.binary_cross_entropy_with_logits(calibration(scores), targets.float()).backward()
+    assert abs(calibration.scale.grad.item()) < 1e-5
+    assert abs(calibration.offset.grad.item()) < 1e-5
+
+
+def test_calibration_of_scores_that_separate_everything_stays_finite() -> None:
+    scores = torch.tensor([[2.0, -2.0], [-3.0, 3.0]])
+    calibration = Calibration()
+    calibration.fit(scores, scores > 0)
+    assert torch.isfinite(calibration(scores)).all()
+    assert calibration.scale.item() > 4

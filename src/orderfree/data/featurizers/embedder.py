@@ -53,7 +53,7 @@ class Embedder:
             return self._embed(texts)
         keys = [hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
         with closing(sqlite3.connect(self.cache, timeout=60)) as store:
-            store.execute("create table if not exists vectors (key blob primary key, vector blob) without rowid")
+            store.execute("create table if not exists vectors (key blob primary key, vector blob)")
             known = dict(_stored(store, keys))
             new = [place for place, key in enumerate(keys) if key not in known]
             if new:  # no transaction is open meanwhile: other runs on this machine can write theirs

@@ -1,0 +1,144 @@
+"""One cell: one system on one corpus with one seed, in a process of its own, so that time and memory are its own.
+
+    python benchmarks/quality/cell.py CORPUS SYSTEM SEED [--work runs/quality] [--threads 1] [--data FOLDER]
+
+`run.py` calls this. It writes to <work>/<corpus>/<system>/seed<k>/: for each test part `targets.npz` and
+`predictions-<metric>.npz`, and last of all `measured.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import sys
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+
+from baselines import Job
+from judge import save_sets
+from layout import METRICS, WORK, Cell, Seconds
+from scipy import sparse
+from systems import Trained, fit_system, is_ours, reads_sentences
+
+from orderfree.config import DataConfig
+from orderfree.data.readers import read_examples
+from orderfree.data.writers import write_examples
+from orderfree.experiments.grid import Plan, prepared_files
+from orderfree.files import fingerprint, write_json
+from orderfree.metrics.scores import evaluation_labels, to_matrix
+from orderfree.testing.toy import toy_corpus
+from orderfree.types import Example
+
+SPLIT_SEED = 1  # one split for all systems and seeds
+TEST_PARTS = {"aapd-r": ("test", "test_official")}  # of the others: test
+TIMED = "micro_f1"  # predicting is timed with the choice for one metric, as in use
+LIBRARIES = ("orderfree", "torch", "numpy", "scipy", "scikit-learn", "libmultilabel", "liblinear-multicore")
+
+
+def corpus_files(corpus: str, work: Path, data: Path | None) -> dict[str, Path]:
+    """The parts of a corpus as files; written once."""
+    if corpus != "toy":
+        plan = Plan(corpus, "quality", (), (SPLIT_SEED,), configs=Path(), results=Path(), work=work, data=data)
+        return prepared_files(plan, SPLIT_SEED, lambda line: print(line, file=sys.stderr, flush=True))
+    files = {part: work / corpus / "data" / f"{part}.jsonl" for part in ("train", "valid", "test")}
+    if not all(path.exists() for path in files.values()):
+        toy = toy_corpus(SPLIT_SEED)
+        for part, path in files.items():
+            write_examples(getattr(toy, part), path, "jsonl", DataConfig())
+    return files
+
+
+def measure(cell: Cell, files: dict[str, Path], parts: tuple[str, ...], threads: int) -> None:
+    """Fits, predicts and writes down everything but the verdict; the first of the parts is timed."""
+    shutil.rmtree(cell.folder, ignore_errors=True)  # what a cell that was cut has left
+    cell.folder.mkdir(parents=True)
+    libraries = peak_bytes()
+    cached = reads_sentences(cell.system) and _has_files(Path(os.environ.get("ORDERFREE_CACHE", "-")))
+    began = Seconds.now()
+    trained = fit_system(cell.system, Job(files["train"], files["valid"], cell.folder, cell.seed, threads))
+    fit = Seconds.now() - began
+    tests = {part: list(read_examples(files[part], DataConfig(), labelled=True)) for part in parts}
+    began = Seconds.now()
+    trained.predict(tests[parts[0]], [TIMED])
+    predict = Seconds.now() - began
+    unseen = {part: predict_part(trained, tests[part], cell, part) for part in parts}
+    measured = {
+        "ours": is_ours(cell.system),
+        "choices": trained.choices,
+        "plain": trained.plain,
+        "unseen_labels": unseen,
+        "seconds": {
+            "fit": asdict(fit - trained.in_vain),  # with the values that were kept
+            "fit_and_search": asdict(fit),
+            "predict": asdict(predict),
+        },
+        "documents_per_second": asdict(Seconds(*(len(tests[parts[0]]) / s for s in (predict.wall, predict.cpu)))),
+        "peak_bytes": peak_bytes(),
+        "libraries_bytes": libraries,  # of the peak, what was there before fitting began
+        "model_bytes": trained.bytes,
+        "embeddings_found": cached,  # True: earlier cells had made sentence embeddings, and fitting has not
+        "threads": threads,
+        "versions": versions(),
+        "data": {part: fingerprint(files[part]) for part in ("train", "valid", *parts)},
+    }
+    for leftover in cell.folder.glob("*.arrow"):
+        leftover.unlink()
+    write_json(cell.measured, measured)
+
+
+def predict_part(trained: Trained, examples: list[Example], cell: Cell, part: str) -> list[str]:
+    """Writes what is true and what is predicted; labels never seen in training are columns too, and always missed."""
+    label_sets = [example.labels or () for example in examples]
+    names, unseen = evaluation_labels(trained.labels, label_sets)
+    save_sets(cell.targets(part), to_matrix(label_sets, names))
+    for choice, sets in trained.predict(examples, [*METRICS, *trained.plain]).items():
+        wider = sparse.csr_array((sets.data, sets.indices, sets.indptr), shape=(len(examples), len(names)))
+        save_sets(cell.sets(part, choice), wider)
+    return unseen
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.iterdir())
+
+
+def peak_bytes() -> int:
+    """The most memory this program has held at once. Linux counts it for the program; what getrusage says begins with
+    the memory of whoever started it."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        unit = 1 if platform.system() == "Darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = metadata.version(library)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("corpus")
+    parser.add_argument("system")
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--work", type=Path, default=WORK)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--data", type=Path, help="the folder of corpora, as of `orderfree data`")
+    arguments = parser.parse_args()
+    files = corpus_files(arguments.corpus, arguments.work, arguments.data)
+    cell = Cell(arguments.corpus, arguments.system, arguments.seed, work=arguments.work)
+    measure(cell, files, TEST_PARTS.get(cell.corpus, ("test",)), arguments.threads)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What is compared. Each system is fitted on the training part and makes its choices (C, thresholds, decoders) on the
+validation part; `predict` is all that ever sees a test example.
+
+    svm, logistic                 one-vs-rest on tf-idf words, scikit-learn
+    chain                         a classifier chain of logistic regressions, frequent labels first, scikit-learn
+    libmultilabel-1vsrest         LibMultiLabel's linear method
+    libmultilabel-thresholding    the same with a threshold a label, which it chooses by its own cross-validation
+    svm-<preset>-features         the SVM on the very features a preset uses
+    <preset>                      orderfree
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from baselines import BASELINES, Baseline, Job, fit_baseline
+from layout import METRICS, Seconds
+from scipy import sparse
+
+from orderfree.build import load_config
+from orderfree.errors import OrderfreeError
+from orderfree.inference import BEST, Predictor
+from orderfree.metrics.scores import to_matrix
+from orderfree.nn.encoders import encoders
+from orderfree.training.run import train
+from orderfree.types import Example
+
+SAME_FEATURES = re.compile(r"svm-(.+)-features")
+SENTENCES = ("wordpieces", "embedding")  # kinds of input that mean nothing where words are numbers without order
+PLAIN_DECODERS = ("joint", "br")
+
+
+class Trained(Protocol):
+    """A fitted system, its choices made."""
+
+    labels: tuple[str, ...]
+    choices: dict[str, dict[str, Any]]  # metric -> what validation chose for it
+    plain: tuple[str, ...]  # other names `predict` knows: decoders as they are, for whatever metric
+    bytes: int  # of all that a prediction needs
+    in_vain: Seconds  # of fitting, what went into values of C that were not kept
+
+    def predict(self, examples: Sequence[Example], names: Sequence[str]) -> dict[str, sparse.csr_array]:
+        """Sets (N, L) bool by each of these choices: metrics or names of `plain`."""
+
+
+def baseline(name: str) -> Baseline | None:
+    """None: a preset of orderfree."""
+    if same := SAME_FEATURES.fullmatch(name):
+        return replace(BASELINES["svm"], preset=same[1])
+    return BASELINES.get(name)
+
+
+def is_ours(name: str) -> bool:
+    return baseline(name) is None
+
+
+def opponents(name: str) -> tuple[str, str]:
+    """Whom a preset is tested against, example by example."""
+    return "svm", f"svm-{name}-features"
+
+
+def refusal(name: str, sentences: bool) -> str | None:
+    """Why this system cannot be run, or not on a corpus without sentences; None: it can."""
+    if name.startswith("libmultilabel") and importlib.util.find_spec("libmultilabel") is None:
+        return "LibMultiLabel is not installed; benchmarks/quality/requirements.txt says how"
+    try:
+        reads = reads_sentences(name)
+    except OrderfreeError as error:  # no such preset
+        return str(error)
+    if reads and not sentences:
+        return "it reads sentences, and the texts of this corpus are numbers of terms"
+    return None
+
+
+def reads_sentences(name: str) -> bool:
+    """Whether the system needs texts as they were written, not just the words in them."""
+    found = baseline(name)
+    preset = name if found is None else found.preset
+    if preset is None:
+        return False
+    model = load_config(preset=preset).model
+    kind = encoders[model.encoder].input_kind  # type: ignore[attr-defined]
+    return kind in SENTENCES or bool(model.encoder_options.get("embeddings"))
+
+
+def fit_system(name: str, job: Job) -> Trained:
+    found = baseline(name)
+    return fit_preset(name, job) if found is None else fit_baseline(found, job)
+
+
+@dataclass
+class TrainedPreset:
+    labels: tuple[str, ...]
+    choices: dict[str, dict[str, Any]]
+    plain: tuple[str, ...]
+    predictor: Predictor
+    bytes: int
+    in_vain: Seconds
+
+    def predict(self, examples: Sequence[Example], names: Sequence[str]) -> dict[str, sparse.csr_array]:
+        decoders = {name: BEST + name if name in METRICS else name for name in names}
+        made = list(self.predictor.predict(examples, list(decoders.values())))
+        return {
+            name: to_matrix([prediction.label_sets[decoder].labels for prediction in made], self.labels)
+            for name, decoder in decoders.items()
+        }
+
+
+def fit_preset(name: str, job: Job) -> TrainedPreset:
+    out = job.folder / "model"
+    config = load_config(preset=name, settings=[f"seed={job.seed}", "training.tensorboard=false"])
+    train(config, job.train, job.valid, out)
+    predictor = Predictor.load(out)
+    thresholds = predictor.trained.thresholds
+    choices = {
+        metric: {
+            "decoder": decoder,
+            "threshold": thresholds.get(decoder, {}).get(metric),
+            "br_power": predictor.trained.powers.get(metric),
+        }
+        for metric, decoder in predictor.trained.decisions.items()
+    }
+    plain = tuple(decoder for decoder in PLAIN_DECODERS if decoder in predictor.decoders)
+    manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))
+    size = sum(file["bytes"] for file in manifest["files"].values())
+    return TrainedPreset(predictor.labels.names, choices, plain, predictor, size, in_vain=Seconds())

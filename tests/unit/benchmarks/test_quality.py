@@ -1,0 +1,243 @@
+"""The benchmark that sets orderfree beside other systems: its arithmetic, and one small run of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from orderfree.config import DataConfig
+from orderfree.data.writers import write_examples
+from orderfree.metrics.scores import scores
+from orderfree.testing.toy import toy_corpus
+
+QUALITY = Path(__file__).parents[3] / "benchmarks" / "quality"
+sys.path.insert(0, str(QUALITY))  # its modules are scripts that lie side by side
+
+import baselines  # noqa: E402
+import cell as cell_process  # noqa: E402
+import judge  # noqa: E402
+import run  # noqa: E402
+import systems  # noqa: E402
+import table  # noqa: E402
+import thresholds  # noqa: E402
+from layout import METRICS, Cell  # noqa: E402
+
+TARGETS = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0]], dtype=bool)  # the last label is never true
+PREDICTIONS = np.array([[1, 0, 0, 0], [0, 1, 1, 0], [1, 1, 0, 0]], dtype=bool)
+# By hand. Labels: F1 1, 1, 0, 0. Pooled: 4 hits, 1 wrong, 1 missed. Examples: F1 2/3, 2/3, 1.
+KNOWN = {
+    "macro_f1": 1 / 2,
+    "micro_f1": 8 / 10,
+    "example_f1": 7 / 9,
+    "subset_accuracy": 1 / 3,
+    "hamming_accuracy": 10 / 12,
+}
+
+
+def random_sets(seed: int, examples: int = 40, labels: int = 7, share: float = 0.2) -> np.ndarray:
+    return np.random.default_rng(seed).random((examples, labels)) < share
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("metric", METRICS)
+def test_with_every_example_once_the_resampled_score_is_the_score(metric: str, kind: type) -> None:
+    found = judge.resampled(metric, kind(TARGETS), kind(PREDICTIONS), np.ones((1, 3)))
+    assert found == pytest.approx([KNOWN[metric]])
+    assert scores(TARGETS, PREDICTIONS)[metric] == pytest.approx(KNOWN[metric])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_resampled_scores_are_those_of_rows_really_drawn(metric: str) -> None:
+    targets, predictions = random_sets(1), random_sets(1) ^ random_sets(2, share=0.1)
+    weights = judge.resample_weights(len(targets), resamples=30)
+    assert (weights.sum(axis=1) == len(targets)).all()
+    for found, drawn in zip(judge.resampled(metric, targets, predictions, weights), weights.astype(int), strict=True):
+        rows = np.repeat(np.arange(len(targets)), drawn)
+        true, given = targets[rows], predictions[rows]
+        if metric == "macro_f1":  # labels the draw has missed, but the whole part has, say nothing
+            told = true.any(axis=0) | ~targets.any(axis=0)
+            true, given = true[:, told], given[:, told]
+        assert found == pytest.approx(scores(true, given)[metric])
+
+
+def test_rows_really_drawn_include_some_that_miss_a_label() -> None:
+    targets = random_sets(3, share=0.05)
+    weights = judge.resample_weights(len(targets), resamples=30)
+    assert ((weights @ targets == 0) & targets.any(axis=0)).any()  # else the test above would not reach that branch
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_perfect_predictor_is_perfect_in_every_draw(metric: str) -> None:
+    targets = TARGETS[:, :3]
+    assert judge.interval(judge.resampled(metric, targets, targets, judge.resample_weights(3))) == [1, 1]
+
+
+def test_the_interval_holds_95_percent() -> None:
+    assert judge.interval(np.arange(1001.0)) == [25.0, 975.0]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_identical_predictions_do_not_differ(metric: str) -> None:
+    weights = judge.resample_weights(3)
+    found = judge.paired(metric, TARGETS, [PREDICTIONS, PREDICTIONS], PREDICTIONS, weights)
+    assert found == {"difference": 0, "interval": [0, 0], "better": 0.5, "p": 1, "by_seed": [0, 0]}
+
+
+def test_the_better_one_of_two_is_told() -> None:
+    targets = random_sets(4, examples=300)
+    good, bad = targets ^ random_sets(5, 300, share=0.02), targets ^ random_sets(6, 300, share=0.2)
+    weights = judge.resample_weights(300)
+    ahead = judge.paired("micro_f1", targets, [good], bad, weights)
+    behind = judge.paired("micro_f1", targets, [bad], good, weights)
+    assert ahead["difference"] == pytest.approx(-behind["difference"])
+    assert ahead["interval"][0] < ahead["difference"] < ahead["interval"][1]
+    assert (ahead["better"], behind["better"]) == (1, 0)
+    assert ahead["p"] == behind["p"] == pytest.approx(2 / 1001)  # never 0, however clear
+
+
+def test_several_seeds_are_their_mean() -> None:
+    other = ~PREDICTIONS
+    weights = judge.resample_weights(3)
+    found = judge.paired("micro_f1", TARGETS, [PREDICTIONS, other], PREDICTIONS, weights)
+    apart = scores(TARGETS, other)["micro_f1"] - KNOWN["micro_f1"]
+    assert found["by_seed"] == pytest.approx([0, apart])
+    assert found["difference"] == pytest.approx(apart / 2)
+
+
+@pytest.mark.parametrize("at_least_one", [True, False])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_threshold_is_the_best_of_all(seed: int, at_least_one: bool) -> None:
+    targets = random_sets(seed, examples=8, labels=4, share=0.3)
+    found = np.random.default_rng(seed).normal(size=targets.shape).round(1)  # rounded: some are equal
+    reached = []
+    for threshold in [*np.unique(found), found.max() + 1]:
+        reached.append(scores(targets, thresholds.sets_at(found, threshold, at_least_one)))
+    for metric, cut in thresholds.best_thresholds(found, targets, at_least_one).items():
+        assert cut.validation == pytest.approx(max(row[metric] for row in reached))
+        chosen = thresholds.sets_at(found, cut.threshold, at_least_one)
+        assert scores(targets, chosen)[metric] == pytest.approx(cut.validation)
+
+
+def test_one_label_is_given_where_none_reaches_the_threshold() -> None:
+    found = np.array([[0.1, 0.3], [0.9, 0.8]])
+    assert thresholds.sets_at(found, 0.5, at_least_one=True).tolist() == [[False, True], [True, True]]
+    assert thresholds.sets_at(found, 0.5, at_least_one=False).tolist() == [[False, False], [True, True]]
+
+
+def test_sets_read_back_as_they_were_written(tmp_path: Path) -> None:
+    judge.save_sets(tmp_path / "sets.npz", PREDICTIONS)
+    assert (judge.load_sets(tmp_path / "sets.npz").toarray() == PREDICTIONS).all()
+
+
+def test_names_of_systems() -> None:
+    assert not systems.is_ours("svm")
+    assert systems.is_ours("fast")
+    same = systems.baseline("svm-fast-features")
+    assert same is not None
+    assert (same.fit, same.preset) == (baselines.svm, "fast")
+    assert systems.refusal("fast", sentences=False) is None
+    assert "unknown preset" in (systems.refusal("fsat", sentences=True) or "")
+
+
+def separable(examples: int = 60, labels: int = 4) -> tuple[sparse.csr_matrix, np.ndarray]:
+    """Features that tell the labels, of which the last has a single example."""
+    targets = random_sets(7, examples, labels, share=0.4)
+    targets[:, -1] = np.arange(examples) == 5
+    noise = np.random.default_rng(8).random((examples, 3))
+    return sparse.csr_matrix(np.hstack([targets, noise]).astype(float)), targets
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")  # LibMultiLabel's own
+@pytest.mark.parametrize("name", ["chain", "libmultilabel-1vsrest", "libmultilabel-thresholding"])
+def test_systems_of_others_learn_what_can_be_learned(name: str, tmp_path: Path) -> None:
+    if name.startswith("libmultilabel"):
+        pytest.importorskip("libmultilabel.linear")
+    features, targets = separable()
+    job = baselines.Job(tmp_path, tmp_path, tmp_path, seed=1, threads=1)
+    fitted = baselines.BASELINES[name].fit(features, targets, 4.0, job)
+    right = (fitted.score(features) > 0) == targets
+    assert right[:, :-1].mean() > 0.95
+    assert fitted.bytes >= 8 * targets.shape[1] * features.shape[1]
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Results and work folder of two systems fitted on a few toy documents."""
+    folder = tmp_path_factory.mktemp("quality")
+    results, work = folder / "results", folder / "work"
+    toy = toy_corpus(train=300, valid=80, test=80)
+    files = {part: folder / f"{part}.jsonl" for part in ("train", "valid", "test")}
+    for part, path in files.items():
+        write_examples(getattr(toy, part), path, "jsonl", DataConfig())
+    for name in ("svm", "logistic"):
+        cell = Cell("toy", name, 1, results, work)
+        cell_process.measure(cell, files, ("test",), threads=1)
+        run.run_cell(cell, threads=1, data=None)  # measured already: only judges
+    return results, work
+
+
+def test_a_cell_holds_what_was_measured(places: tuple[Path, Path]) -> None:
+    results, work = places
+    cell = Cell("toy", "svm", 1, results, work)
+    content = json.loads(cell.result.read_text(encoding="utf-8"))
+    part = content["parts"]["test"]
+    targets, predictions = run.load_part(cell, "test")
+    assert set(predictions) == set(METRICS)
+    for metric in METRICS:
+        assert part["scores"][metric] == scores(targets, predictions[metric])[metric]
+        low, high = part["intervals"][metric]
+        assert low <= part["scores"][metric] <= high
+        assert content["choices"][metric]["c"] in baselines.MARGINS
+        assert predictions[metric].sum(axis=1).min() >= 1  # every training example has a label
+    assert part["scores"]["micro_f1"] > 0.4
+    assert part["examples"] == 80
+    for clock in ("wall", "cpu"):
+        assert 0 < content["seconds"]["fit"][clock] < content["seconds"]["fit_and_search"][clock]
+    assert 0 < content["libraries_bytes"] <= content["peak_bytes"]
+    assert content["model_bytes"] > 0
+    assert str(work) not in cell.result.read_text(encoding="utf-8")
+
+
+def test_paired_tests_are_made_of_what_is_there(places: tuple[Path, Path]) -> None:
+    results, work = places
+    assert run.compare("toy", results, work) == []  # no preset was run
+    cells = [Cell("toy", name, 1, results, work) for name in ("svm", "logistic")]
+    found = run.compare_part([cells[0]], cells[0], "test")
+    assert all(found["metrics"][metric]["difference"] == 0 for metric in METRICS)
+    found = run.compare_part([cells[0]], cells[1], "test")
+    own, other = (json.loads(cell.result.read_text(encoding="utf-8"))["parts"]["test"]["scores"] for cell in cells)
+    for metric in METRICS:
+        assert found["metrics"][metric]["difference"] == pytest.approx(own[metric] - other[metric])
+
+
+def test_tables_show_what_is_there_and_leave_the_text_around_them(
+    places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, _ = places
+    page = tmp_path / "quality.md"
+    monkeypatch.setattr(sys, "argv", ["table.py", "--results", str(results), "--page", str(page)])
+    table.main()
+    written = page.read_text(encoding="utf-8")
+    rows = [line for line in written.splitlines() if line.startswith("| svm |")]
+    assert len(rows) == 3  # quality, bounds, costs
+    assert "chain" not in written
+    assert "**" in written
+    page.write_text(written.replace("# Quality", "Mine.\n\n# Quality") + "\nMine too.\n", encoding="utf-8")
+    table.main()
+    again = page.read_text(encoding="utf-8")
+    assert again.startswith("Mine.")
+    assert again.endswith("Mine too.\n")
+    assert again.count("| logistic |") == 3
+
+
+def test_several_seeds_are_shown_with_their_spread() -> None:
+    values = {metric: [0.5] for metric in METRICS}
+    rows = [("one", values), ("three", {**values, "micro_f1": [0.6, 0.7, 0.8]})]
+    lines = table.quality_table(rows)
+    assert lines[2] == "| one | **.500** | .500 | **.500** | **.500** | **.5000** |"
+    assert lines[3] == "| three | **.500** | **.700 ± .100** | **.500** | **.500** | **.5000** |"
