@@ -157,7 +157,9 @@ def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
     config = load_config(preset=system.preset) if system.preset else load_config(settings=list(WORDS))
     prepared = prepare(config, job.train, job.valid, job.folder)
     # liblinear knows no other type than double: changed once, for all labels and every C
-    train_features, valid_features = (part.bag_matrix().astype(np.float64) for part in (prepared.train, prepared.valid))
+    train_features, valid_features = (
+        part.bag_matrix(prepared.featurizer.input_size).astype(np.float64) for part in (prepared.train, prepared.valid)
+    )
     train_targets, valid_targets = prepared.train.targets(), prepared.valid.targets()
     at_least_one = () not in prepared.labels.combinations
     decide = _own_cuts if system.own_thresholds else best_thresholds

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .config import Config, ModelConfig, Section, apply_setting, check, read_yaml
-from .data.featurizers import Featurizer, kinds
+from .data.featurizers import Featurizer, InputSize, kinds
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
@@ -23,7 +23,7 @@ from .nn.seq2set_decoder import Seq2SetDecoder
 from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
 
-SCORING = "linear"  # the encoder that scores labels itself
+SCORING = "linear"  # the encoder that scores labels itself, alone or as a part of a hybrid
 RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
 
 
@@ -73,13 +73,17 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
     if encoder_options is not None:
         config.model.encoder_options = encoder_options.model_dump()
-    scored = config.model.encoder == SCORING
+    scored = _scores_labels(config)
     config.model.label_decoder = config.model.label_decoder or ("residual" if scored else "lstm")
     config.model.br_decoder = config.model.br_decoder or ("residual" if scored else "mlp")
     for where in ("sequence_options", "second_options"):
         options = objective_options.get(where)
         setattr(config.objective, where, options.model_dump() if options is not None else {})
     return config
+
+
+def _scores_labels(config: Config) -> bool:
+    return config.model.encoder == SCORING or SCORING in config.model.encoder_options.get("parts", {})
 
 
 def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
@@ -114,7 +118,7 @@ def _contradictions(config: Config) -> list[str]:
             "it needs objective.sequence=mle with order frequent_first, and no second objective."
         )
     for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):
-        if kind in ("residual", "scores") and config.model.encoder != SCORING:
+        if kind in ("residual", "scores") and not _scores_labels(config):
             problems.append(f"model.{key}={kind} needs model.encoder={SCORING}: no other encoder scores labels.")
     available = decoders_of(config)
     for key, name in (
@@ -135,7 +139,7 @@ def decoders_of(config: Config) -> tuple[str, ...]:
     """The decoders a model of this config can be searched with, in the order of the paper's tables."""
     sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
     # where the scores are what binary relevance says, that is enough
-    scored = config.model.encoder == SCORING and config.model.br_decoder != "scores"
+    scored = _scores_labels(config) and config.model.br_decoder != "scores"
     return tuple(
         name
         for name, search in ((name, searches[name]) for name in searches)
@@ -179,7 +183,7 @@ def input_kind(config: Config) -> str:
     return getattr(encoder_options(config), "input_kind", kind)
 
 
-def build_network(config: Config, input_size: int, num_labels: int) -> OrderFreeModel:
+def build_network(config: Config, input_size: InputSize, num_labels: int) -> OrderFreeModel:
     settings = config.model
     encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout, num_labels)
     label_decoder: LabelDecoder | ChainDecoder | None = None

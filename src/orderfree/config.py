@@ -74,7 +74,7 @@ class DataConfig(Section):
 
 
 class ModelConfig(Section):
-    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer or dense")
+    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense or hybrid")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
     label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] | None = Field(
         None,

@@ -67,11 +67,29 @@ class DenseInput:
     lengths: Tensor  # (B,) int64, at least 1
 
 
-EncoderInput = TokenInput | BagInput | DenseInput
+@dataclass(frozen=True, slots=True)
+class HybridInput:
+    """What each of several encoders side by side is fed."""
+
+    parts: dict[str, Any]  # by the encoder's name
+
+
+EncoderInput = TokenInput | BagInput | DenseInput | HybridInput
+
+
+def with_scores(inputs: EncoderInput, scores: Tensor) -> EncoderInput:
+    """The same inputs with linear scores (B, L) in their bag of terms."""
+    if isinstance(inputs, BagInput):
+        return replace(inputs, scores=scores)
+    if isinstance(inputs, HybridInput):
+        return HybridInput({name: with_scores(part, scores) for name, part in inputs.parts.items()})
+    return inputs
 
 
 def on_device(inputs: EncoderInput, device: torch.device) -> EncoderInput:
     """The same inputs on another device."""
+    if isinstance(inputs, HybridInput):
+        return HybridInput({name: on_device(part, device) for name, part in inputs.parts.items()})
     given: dict[str, Any] = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
     moved: dict[str, Any] = {name: None if values is None else values.to(device) for name, values in given.items()}
     return replace(inputs, **moved)

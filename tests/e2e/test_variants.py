@@ -101,6 +101,34 @@ def test_a_pretrained_encoder(
     goes_all_the_way(cli, toy.train, tmp_path / "run", settings, decoders, 200)
 
 
+def test_several_encoders_side_by_side(cli: Cli, toy: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORDERFREE_CACHE", "off")
+    parts = {
+        "linear": {"folds": 2, "leads": [3]},
+        "bilstm": {"embedding": 8, "hidden": 8, "layers": 1},
+        "transformer": {"pretrained": str(tiny_encoder(tmp_path / "tiny")), "frozen": True, "hidden": 8},
+    }
+    settings = ["model.encoder=hybrid", f"model.encoder_options.parts={json.dumps(parts)}"]
+    settings += [*TINY, "training.epochs=1", "model.encoder_options.hidden=8"]
+    goes_all_the_way(cli, toy.train, tmp_path / "run", settings, SCORED, 200)
+    described = json.loads(cli("inspect", tmp_path / "run", "--json").worked().out)
+    assert described["config"]["model"]["label_decoder"] == "residual", "the linear part scores labels"
+
+
+@pytest.mark.parametrize(
+    ("parts", "complaint"),
+    [
+        ({"linear": {}}, "expected two or more encoders"),
+        ({"linear": {}, "sparse": {}}, "are fed the same thing"),
+        ({"linear": {}, "bilsm": {}}, "Did you mean 'bilstm'"),
+        ({"linear": {"folds": 1}, "bilstm": {}}, "folds"),
+    ],
+)
+def test_encoders_that_do_not_go_together(cli: Cli, toy: Toy, tmp_path: Path, parts: dict, complaint: str) -> None:
+    settings = ["model.encoder=hybrid", f"model.encoder_options.parts={json.dumps(parts)}"]
+    cli("train", toy.train, "--out", tmp_path / "run", *sets(settings)).refused(complaint)
+
+
 def test_a_decoder_the_model_lacks(cli: Cli, toy: Toy, tmp_path: Path) -> None:
     settings = [*TINY_SPARSE, "training.epochs=1", "objective.sequence=null"]
     cli("train", toy.train, "--out", tmp_path / "run", *sets(settings)).worked()

@@ -157,13 +157,14 @@ def predict(
 def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     """Show what a model is: labels, sizes, thresholds, config, data fingerprint, versions."""
     from ..checkpoint import load_model
+    from ..data.featurizers import feature_count
 
     trained = load_model(run)
     content: dict[str, Any] = {
         "labels": dict(zip(trained.labels.names, trained.labels.counts, strict=True)),
         "training_label_sets": len(trained.labels.combinations),
         "parameters": trained.network.parameter_count(),
-        "input_features": trained.featurizer.input_size,
+        "input_features": feature_count(trained.featurizer),
         "thresholds": trained.thresholds,
         "decisions": trained.decisions,
         "metrics": trained.metrics,

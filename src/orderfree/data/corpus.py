@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse
 import torch
 
-from ..types import BagInput, Batch, Example
+from ..types import Batch, Example, with_scores
 from .featurizers import Arrays, Featurizer, encode_all
 from .labels import LabelVocabulary
 
@@ -106,22 +106,21 @@ class Corpus:
         arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
         targets = self.vocabulary.one_hot([self._columns["labels"][row] for row in rows])
         inputs = self.featurizer.collate(arrays)
-        if self.scores is not None and isinstance(inputs, BagInput):
-            inputs = replace(inputs, scores=torch.from_numpy(self.scores[rows]))
+        if self.scores is not None:
+            inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
         return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows))
 
     def targets(self) -> np.ndarray:
         """(N, L) bool."""
         return self.vocabulary.one_hot([self._columns["labels"][row] for row in range(len(self))])
 
-    def bag_matrix(self) -> scipy.sparse.csr_matrix:
-        """(N, V) of a corpus of bags."""
+    def bag_matrix(self, terms: int) -> scipy.sparse.csr_matrix:
+        """(N, V) of a corpus of bags with so many terms."""
         rows = range(len(self))
         indices = [self._columns["indices"][row] for row in rows]
         ends = np.cumsum([0, *(len(row) for row in indices)])
         weights = np.concatenate([self._columns["weights"][row] for row in rows])
-        shape = (len(self), self.featurizer.input_size)
-        return scipy.sparse.csr_matrix((weights, np.concatenate(indices), ends), shape=shape)
+        return scipy.sparse.csr_matrix((weights, np.concatenate(indices), ends), shape=(len(self), terms))
 
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""

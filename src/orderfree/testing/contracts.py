@@ -260,7 +260,7 @@ def _check_gradients(name: str, encoder: nn.Module, inputs: EncoderInput) -> Non
     output = encoder(inputs)
     (output.states.square().sum() + output.final_hidden.sum()).backward()
     for parameter, value in encoder.named_parameters():
-        assert value.grad is not None, f"encoder {name!r}: no gradient reaches {parameter}."
+        assert value.grad is not None or not value.requires_grad, f"encoder {name!r}: no gradient reaches {parameter}."
         assert torch.isfinite(value.grad).all(), f"encoder {name!r}: the gradient of {parameter} is not finite."
 
 

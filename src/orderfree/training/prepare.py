@@ -12,7 +12,7 @@ import numpy as np
 from ..build import encoder_options, featurizer_class
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
-from ..data.featurizers import Featurizer
+from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
 from ..data.readers import ReadCounts, detect_format, read_examples
 from ..data.readers.source import sibling
@@ -22,6 +22,16 @@ from ..files import fingerprint
 from ..types import Example
 
 TRAIN, VALID = 0, 1
+
+
+@dataclass(frozen=True)
+class _Passes:
+    """Examples that can be gone through more than once, read anew each time."""
+
+    read: Callable[[], Iterator[Example]]
+
+    def __iter__(self) -> Iterator[Example]:
+        return self.read()
 
 
 @dataclass(frozen=True)
@@ -79,8 +89,8 @@ def prepare(
 
     say(f"reading {train}")
     labels = LabelVocabulary.count((example.labels or () for example in training_part()), str(train))
-    featurizer = featurizer_class(config).fit(training_part(), config.data, encoder_options(config))
-    say(f"{len(labels):,} labels, {featurizer.input_size:,} input features; encoding")
+    featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
+    say(f"{len(labels):,} labels, {feature_count(featurizer):,} input features; encoding")
     paths = [cache / "train.arrow", cache / "valid.arrow"]
     encoded = encode_corpora(both_parts(), paths, featurizer, labels)
     parts = [Corpus(path, featurizer, labels) for path in paths]

@@ -31,7 +31,7 @@ REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *FILES,
-    *sorted({name for featurizer in kinds().values() for name in featurizer.files}),
+    *sorted({name for featurizer in kinds().values() for name in getattr(featurizer, "files")}),  # noqa: B009
     *("manifest.json", "history.jsonl", "tensorboard", TRAINING),
 )
 

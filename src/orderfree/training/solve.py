@@ -21,16 +21,18 @@ SOLVED = "linear.safetensors"
 def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int, say: Callable[[str], None]) -> None:
     """Loads pretrained weights, where there are any. Solves the encoder, where it is one that is solved, and gives the
     corpus the scores to train decoders on; a resumed run finds both in its cache."""
-    encoder: Any = network.encoder
-    if hasattr(encoder, "load_pretrained"):
-        encoder.load_pretrained()
-    if not hasattr(encoder, "solve"):
+    parts: list[Any] = list(network.encoder.modules())
+    for part in parts:
+        if hasattr(part, "load_pretrained"):
+            part.load_pretrained()
+    encoder = next((part for part in parts if hasattr(part, "solve")), None)
+    if encoder is None:
         return
     path = cache / SOLVED
     if not path.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
-        scores = encoder.solve(train.bag_matrix(), train.targets(), seed, out_of_fold=descends)
+        scores = encoder.solve(train.bag_matrix(encoder.terms.shape[0]), train.targets(), seed, out_of_fold=descends)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_aside(path) as aside:
             save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
@@ -40,9 +42,9 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
     train.scores = content.pop("scores", None)
     if train.scores is not None:
         scores, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
-        for part in network.modules():
-            if isinstance(part, Calibration):
-                part.fit(scores, targets)
+        for module in network.modules():
+            if isinstance(module, Calibration):
+                module.fit(scores, targets)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )

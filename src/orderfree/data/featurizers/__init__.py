@@ -7,7 +7,7 @@ A featurizer is a class with
     fit(examples, data, options)    (class method) learns its vocabulary in one pass, in memory that does not grow
     encode(example) -> Encoded      the arrays of one example
     collate(list of arrays) -> EncoderInput
-    input_size                      vocabulary size, or features per frame
+    input_size                      vocabulary size, or features per frame; of several parts, one for each
     save(directory), load(directory, data)
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ...errors import DataError
 from ...types import EncoderInput, Example
 
 Arrays = dict[str, np.ndarray]
+InputSize = int | dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +36,14 @@ class Encoded:
 
 
 class Featurizer(Protocol):
-    columns: ClassVar[dict[str, type]]
-    files: ClassVar[tuple[str, ...]]
+    @property
+    def columns(self) -> dict[str, type]: ...
 
     @property
-    def input_size(self) -> int: ...
+    def files(self) -> tuple[str, ...]: ...
+
+    @property
+    def input_size(self) -> InputSize: ...
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> Featurizer: ...
@@ -60,6 +64,11 @@ def encode_all(featurizer: Featurizer, examples: Sequence[Example]) -> list[Enco
     return at_once(examples) if at_once is not None else [featurizer.encode(example) for example in examples]
 
 
+def feature_count(featurizer: Featurizer) -> int:
+    size = featurizer.input_size
+    return sum(size.values()) if isinstance(size, dict) else size
+
+
 def needs_text(example: Example, encoder: str) -> str:
     """The text of an example, or a clear error where it has features instead."""
     if example.text is None:
@@ -74,6 +83,7 @@ def kinds() -> dict[str, type[Featurizer]]:
     """Every kind of input an encoder can ask for."""
     from .bag import BagFeaturizer
     from .frames import FrameFeaturizer
+    from .hybrid import HybridFeaturizer
     from .pretrained import EmbeddingFeaturizer, WordpieceFeaturizer
     from .words import WordFeaturizer
 
@@ -83,4 +93,5 @@ def kinds() -> dict[str, type[Featurizer]]:
         "dense": FrameFeaturizer,
         "wordpieces": WordpieceFeaturizer,
         "embedding": EmbeddingFeaturizer,
+        "hybrid": HybridFeaturizer,
     }
