@@ -127,7 +127,7 @@ def libmultilabel(technique: str) -> Fit:
     return fit
 
 
-MARGINS, LIKELIHOODS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0), (1.0, 4.0, 16.0, 64.0)
+MARGINS, LIKELIHOODS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (1.0, 4.0, 16.0, 64.0)
 BASELINES = {
     "svm": Baseline(svm, MARGINS),
     "logistic": Baseline(logistic, LIKELIHOODS),

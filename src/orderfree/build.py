@@ -40,9 +40,10 @@ def load_config(path: Path | None = None, settings: list[str] | None = None, pre
     before = _section(raw, "model").get("encoder")
     for setting in sorted(settings or [], key=lambda setting: not setting.startswith("model.encoder=")):
         apply_setting(raw, setting)
-        if path is None and _section(raw, "model").get("encoder") != before:
-            before = raw["model"]["encoder"]
-            raw["model"]["encoder_options"] = {}  # those of the preset's encoder mean nothing to another
+        model = _section(raw, "model")
+        if path is None and model.get("encoder", before) != before:
+            before = model["encoder"]
+            model["encoder_options"] = {}  # those of the preset's encoder mean nothing to another
     return complete_config(raw, str(path) if path is not None else "the configuration")
 
 

@@ -284,6 +284,11 @@ def test_another_encoder_than_the_presets_starts_from_its_own_options() -> None:
     assert load_config(settings=["model.encoder_options.c=9"]).model.encoder_options["leads"], "the same encoder"
 
 
+def test_a_section_that_is_no_section_is_one_sentence() -> None:
+    with pytest.raises(ConfigError, match="model: "):
+        load_config(settings=["model=3"])
+
+
 def test_decoders_correct_scores_where_there_are_some() -> None:
     scored = complete_config({"model": {"encoder": "linear"}}, "x").model
     assert (scored.label_decoder, scored.br_decoder) == ("residual", "residual")

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 import torch
+from sklearn.metrics import f1_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
@@ -19,7 +20,7 @@ from orderfree.errors import ConfigError
 from orderfree.inference import Predictor
 from orderfree.metrics.thresholds import best_threshold
 from orderfree.nn.br_decoder import Calibration
-from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, best_cut, one_vs_rest
+from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, f1_at_best_cut, one_vs_rest
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
 from orderfree.training.run import Interrupted, train
@@ -151,7 +152,10 @@ def test_c_stays_within_bounds() -> None:
 def test_the_best_cut_is_that_of_the_thresholds() -> None:
     generator = np.random.default_rng(2)
     scores, targets = generator.standard_normal((30, 5)), generator.random((30, 5)) < 0.2
-    assert best_cut(scores, targets) == pytest.approx(best_threshold(scores, targets)[1])
+    threshold, micro = best_threshold(scores, targets)
+    macro = f1_score(targets, scores >= threshold, average="macro")
+    assert f1_at_best_cut(scores, targets) == (pytest.approx(micro), pytest.approx(macro))
+    assert f1_at_best_cut(scores, np.zeros_like(targets)) == (0.0, 0.0)
 
 
 def test_the_chosen_c_is_the_best_on_the_held_out_fold(problem) -> None:
