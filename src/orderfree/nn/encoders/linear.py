@@ -93,7 +93,7 @@ def best_c(scores_at: Callable[[float], np.ndarray], targets: np.ndarray) -> tup
     """The C whose scores (N, L) are best, and these scores: climbed to from 1 by factors of four, then looked for on
     both sides by two.
 
-    Best: the highest micro-F1 at any threshold. Good values lay between 1/8 (abstracts, noisy tags) and 1 (newswire)."""
+    Best: the highest micro-F1 at any threshold. Good values lay between 1/8 (abstracts, noisy tags) and 1 (news)."""
     values: dict[float, float] = {}
     kept: tuple[float, np.ndarray] | None = None
 
