@@ -37,13 +37,14 @@ def load_config(path: Path | None = None, settings: list[str] | None = None, pre
     if preset is not None and path is not None:
         raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
     raw = read_yaml(path) if path is not None else _preset(preset or DEFAULT_PRESET)
-    before = _section(raw, "model").get("encoder")
-    for setting in sorted(settings or [], key=lambda setting: not setting.startswith("model.encoder=")):
+    given: dict[str, Any] = {}
+    for setting in settings or []:
+        apply_setting(given, setting)
+    chosen = _section(given, "model").get("encoder")
+    if path is None and chosen not in (None, _section(raw, "model").get("encoder")):
+        _section(raw, "model").pop("encoder_options", None)  # those of the preset's encoder mean nothing to another
+    for setting in settings or []:
         apply_setting(raw, setting)
-        model = _section(raw, "model")
-        if path is None and model.get("encoder", before) != before:
-            before = model["encoder"]
-            model["encoder_options"] = {}  # those of the preset's encoder mean nothing to another
     return complete_config(raw, str(path) if path is not None else "the configuration")
 
 
@@ -68,12 +69,11 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
             where = f"{key}_options"
             objective_options[where], found = _options(objectives, name, objective.get(where), f"objective.{where}")
             problems += found
-    if config is not None:
+    if config is not None and encoder_options is not None:
+        config.model.encoder_options = encoder_options.model_dump()
         problems += _contradictions(config)
     if problems or config is None:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
-    if encoder_options is not None:
-        config.model.encoder_options = encoder_options.model_dump()
     scored = _scores_labels(config)
     config.model.label_decoder = config.model.label_decoder or ("residual" if scored else "lstm")
     config.model.br_decoder = config.model.br_decoder or ("residual" if scored else "mlp")

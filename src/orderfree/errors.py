@@ -24,6 +24,10 @@ class ConfigError(OrderfreeError):
     """One or more problems of a config, all of them in one message."""
 
 
+class MissingLibraryError(OrderfreeError):
+    """An extra that was not installed."""
+
+
 class ModelDirectoryError(OrderfreeError):
     """A model or run directory that is missing, damaged, unfinished or made for something else."""
 

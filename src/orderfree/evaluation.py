@@ -86,7 +86,7 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
     if POWERED in decoders:
-        for power in POWERS:
+        for power in (power for power in POWERS if power != predictor.limits.br_power):
             sets = _sets(predictor, corpus, POWERED, replace(predictor.limits, br_power=power))
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
@@ -94,7 +94,7 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
     return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()}, powers)
 
 
-POWERS = (0.25, 0.5, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
+POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
 
 
 def _sets(predictor: Predictor, corpus: Corpus, decoder: str, limits: Limits) -> torch.Tensor:

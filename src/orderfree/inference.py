@@ -122,7 +122,9 @@ class Predictor:
         wanted = iter(sets)
         found = [np.zeros(0, dtype=np.float32)]
         for chunk, given in self._batches(examples):
-            names = [tuple(next(wanted)) for _ in chunk]
+            names = [tuple(row) for row in islice(wanted, len(chunk))]
+            if len(names) < len(chunk):
+                raise OrderfreeError("there are fewer sets than examples; give one for each.")
             unknown = [name for row in names for name in row if name not in self.labels.ids]
             if unknown:
                 raise OrderfreeError(

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .errors import ConfigError
+from .errors import ConfigError, MissingLibraryError
 
 NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
 
@@ -20,7 +20,10 @@ def pretrained_directory(name: str) -> Path:
     """Where a pretrained encoder lies: a directory, an installed package that holds one, or a download from the Hub."""
     directory = Path(name)
     if not directory.is_dir() and name.isidentifier():
-        package = importlib.util.find_spec(name)  # finds it without running it
+        try:
+            package = importlib.util.find_spec(name)  # finds it without running it
+        except ValueError:  # a module that was not imported from a file
+            package = None
         roots = [Path(root) for root in (package.submodule_search_locations or [])] if package else []
         directory = next((found.parent for root in roots for found in root.rglob(NEEDED[-1])), directory)
     if not directory.is_dir() and "/" in name and not directory.is_absolute():
@@ -58,15 +61,26 @@ def read_architecture(directory: Path) -> dict[str, Any]:
     return {key: value for key, value in content.items() if not key.startswith("_")}
 
 
+def token_limit(tokens: int, architecture: dict[str, Any]) -> int:
+    """No more tokens than the encoder has positions for; the RoBERTa family counts them from its padding id on."""
+    positions = architecture.get("max_position_embeddings")
+    if not isinstance(positions, int):
+        return tokens
+    if "roberta" in architecture["model_type"]:
+        positions -= int(architecture.get("pad_token_id") or 0) + 1
+    return min(tokens, positions)
+
+
 def empty_network(architecture: dict[str, Any]) -> Any:
     """The architecture with random weights."""
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
-        raise ConfigError('pretrained encoders need: pip install "orderfree[transformers]".') from None
+        raise MissingLibraryError('pretrained encoders need: pip install "orderfree[transformers]".') from None
     settings = {key: value for key, value in architecture.items() if key != "model_type"}
     try:
-        return AutoModel.from_config(AutoConfig.for_model(architecture["model_type"], **settings))
+        # some are published in half precision, which a CPU computes slowly and nothing here trains in
+        return AutoModel.from_config(AutoConfig.for_model(architecture["model_type"], **settings)).float()
     except (ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"pretrained encoder of type {architecture['model_type']!r}: {reason}") from None

@@ -68,7 +68,13 @@ def train(
     if as_json:
         print(
             json.dumps(
-                {"out": str(out), **trained.metrics, "thresholds": trained.thresholds, "decisions": trained.decisions}
+                {
+                    "out": str(out),
+                    **trained.metrics,
+                    "thresholds": trained.thresholds,
+                    "decisions": trained.decisions,
+                    "powers": trained.powers,
+                }
             )
         )
         return
@@ -167,6 +173,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "input_features": feature_count(trained.featurizer),
         "thresholds": trained.thresholds,
         "decisions": trained.decisions,
+        "powers": trained.powers,
         "metrics": trained.metrics,
         "provenance": trained.provenance,
         "config": trained.config.model_dump(),
@@ -222,6 +229,7 @@ def config(settings: Settings = None, config: ConfigFile = None, preset: Preset 
     if settings or config or preset:
         print(yaml.safe_dump(load_config(config, settings, preset).model_dump(), sort_keys=False), end="")
         return
+    print("# What holds where a --config file is silent. `train` without one starts from --preset fast: see --preset.")
     print(describe(Config))
     for key, registry in (("model.encoder_options", encoders), ("objective.sequence_options", objectives)):
         for name in registry:

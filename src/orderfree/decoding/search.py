@@ -139,7 +139,8 @@ def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
 @thresholded("marginal", sequence=True, over_sets=True)
 def marginal(given: DecodeInput, limits: Limits) -> Tensor:
     """Every label whose share of the probability of all sets found reaches a threshold."""
-    sets, probs = set_distribution(given, limits, given.br_logits)
+    odds = given.br_logits
+    sets, probs = set_distribution(given, limits, None if odds is None else limits.br_power * odds)
     shares = (probs[..., None] * sets).sum(dim=1)  # (B, L)
     return shares.clamp(1e-6, 1 - 1e-6).logit()
 

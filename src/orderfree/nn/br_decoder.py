@@ -71,18 +71,21 @@ class Calibration(nn.Module):
 
     def fit(self, scores: Tensor, targets: Tensor) -> None:
         """Starts at the likeliest pair for scores (N, L) of classifiers that have not seen these examples: how long
-        margins are depends on C. Newton's method on the logistic loss."""
+        margins are depends on C. Newton's method on the logistic loss. Where higher scores do not make a label
+        likelier, as on a handful of examples, it stays where it is: upside down it would do harm."""
         margins, truth = scores.double().flatten(), targets.double().flatten()
-        inputs = torch.stack([margins, torch.ones_like(margins)])  # (2, N * L)
-        pair = torch.tensor([self.scale.item(), 0.0], dtype=torch.float64)
+        spread = margins.std().clamp(min=1e-9)
+        inputs = torch.stack([margins / spread, torch.ones_like(margins)])  # (2, N * L)
+        pair = torch.zeros(2, dtype=torch.float64)
         for _ in range(NEWTON_STEPS):
             probs = (pair @ inputs).sigmoid()
             gradient = inputs @ (probs - truth)
             curvature = (inputs * (probs * (1 - probs))) @ inputs.T + 1e-6 * torch.eye(2, dtype=torch.float64)
             pair = pair - torch.linalg.solve(curvature, gradient).clamp(-1.0, 1.0)
-        with torch.no_grad():
-            self.scale.fill_(float(pair[0]))
-            self.offset.fill_(float(pair[1]))
+        if pair[0] > 0:
+            with torch.no_grad():
+                self.scale.fill_(float(pair[0] / spread))
+                self.offset.fill_(float(pair[1]))
 
     def forward(self, scores: Tensor) -> Tensor:
         return scores * self.scale + self.offset  # (B, L)

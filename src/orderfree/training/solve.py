@@ -37,7 +37,7 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
         with writing_aside(path) as aside:
             save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
     content = load_file(path)
-    encoder.c = float(content.pop("c"))
+    encoder.c = float(content.pop("c", encoder.c or 0))
     say(f"solved with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
     if train.scores is not None:

@@ -296,3 +296,22 @@ def test_decoders_correct_scores_where_there_are_some() -> None:
         {"model": {"encoder": "linear", "label_decoder": "lstm", "br_decoder": "scores"}}, "x"
     ).model
     assert (chosen.label_decoder, chosen.br_decoder) == ("lstm", "scores")
+
+
+def test_options_given_with_another_encoder_are_kept_however_they_are_given() -> None:
+    for settings in (
+        ["model={encoder: bilstm, encoder_options: {hidden: 64}}"],
+        ["model.encoder_options.hidden=64", "model.encoder =bilstm"],
+    ):
+        assert load_config(settings=settings).model.encoder_options["hidden"] == 64
+
+
+@pytest.mark.parametrize("parts", ["null", "5", "[linear]"])
+def test_parts_that_are_no_parts_are_one_sentence(parts: str) -> None:
+    with pytest.raises(ConfigError, match=r"model\.encoder_options\.parts"):
+        load_config(settings=["model.encoder=hybrid", f"model.encoder_options.parts={parts}"])
+
+
+def test_the_default_hybrid_scores_labels() -> None:
+    config = load_config(settings=["model.encoder=hybrid", "model.label_decoder=residual"])
+    assert config.model.br_decoder == "residual"

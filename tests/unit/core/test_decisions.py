@@ -124,6 +124,8 @@ def test_probabilities_of_sets(predictor: Predictor, examples: list[Example]) ->
     np.testing.assert_allclose(total, 1, atol=1e-3)
     found = predictor.set_log_prob(few, [("a", "b")] * 7)
     np.testing.assert_allclose(predictor.set_log_prob(few, [("b", "a")] * 7), found, atol=1e-5)
+    with pytest.raises(OrderfreeError, match="fewer sets than examples"):
+        predictor.set_log_prob(few, [("a",)])
     with pytest.raises(OrderfreeError, match="'e' is no label of this model"):
         predictor.set_log_prob(few, [("e",)] * 7)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,9 @@ from orderfree.build import complete_config
 from orderfree.config import DataConfig
 from orderfree.data.featurizers.bag import BagFeaturizer
 from orderfree.data.featurizers.embedder import Embedder
-from orderfree.errors import ConfigError, DataError
+from orderfree.errors import ConfigError, DataError, MissingLibraryError
 from orderfree.nn.encoders.linear import LinearOptions
-from orderfree.pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture
+from orderfree.pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
 from orderfree.types import Example, SparseVector
 from tiny_bert import PIECES, tiny_encoder
 
@@ -90,9 +91,7 @@ def test_bags_carry_the_embedding_behind_their_terms(pretrained: Path) -> None:
 
 def test_features_without_text_cannot_be_embedded(pretrained: Path) -> None:
     example = Example("7", features=SparseVector(np.array([1], np.int32), np.array([1.0], np.float32)))
-    with pytest.raises(
-        DataError, match=r"example '7' has no text to embed; leave out model\.encoder_options\.embeddings"
-    ):
+    with pytest.raises(DataError, match=r"example '7' has no text to embed; use --preset fast"):
         BagFeaturizer.fit([example], DataConfig(), LinearOptions(embeddings=str(pretrained)))
 
 
@@ -137,3 +136,49 @@ def test_real_weights_know_what_words_mean(monkeypatch: pytest.MonkeyPatch) -> N
         ["Rain is expected tomorrow.", "A storm will bring heavy showers.", "The bank raised its interest rate."]
     )
     assert rain @ storm > 0.4 > rain @ bank
+
+
+def test_a_damaged_cache_only_costs_time(pretrained: Path) -> None:
+    embedder = Embedder.from_name(str(pretrained), tokens=64)
+    expected = embedder.embed(TEXTS)
+    assert embedder.cache is not None
+    embedder.cache.write_bytes(b"no database at all" * 100)
+    again = Embedder.from_name(str(pretrained), tokens=64)
+    np.testing.assert_allclose(again.embed(TEXTS), expected, atol=1e-6)
+    assert again.cache is None
+
+
+def test_published_in_half_precision_computed_in_full(pretrained: Path) -> None:
+    path = pretrained / "config.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "dtype": "float16", "torch_dtype": "float16"}))
+    network = empty_network(read_architecture(pretrained))
+    assert {weights.dtype for weights in network.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize(
+    ("architecture", "limit"),
+    [
+        ({"model_type": "bert", "max_position_embeddings": 512}, 512),
+        ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ({"model_type": "t5"}, 1000),
+    ],
+)
+def test_no_more_tokens_than_positions(architecture: dict, limit: int) -> None:
+    assert token_limit(1000, architecture) == limit
+    assert token_limit(10, architecture) == 10
+
+
+def test_without_the_library_one_sentence(pretrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embedder = Embedder.from_name(str(pretrained), tokens=64)
+    (tmp_path / "model").mkdir()
+    embedder.save(tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(MissingLibraryError, match=r"pip install .orderfree\[transformers\]"):
+        Embedder.load(tmp_path / "model", 64)
+
+
+@pytest.mark.parametrize("name", ["__main__", "json"])
+def test_modules_that_hold_no_encoder(name: str) -> None:
+    with pytest.raises(ConfigError, match="found no config"):
+        pretrained_directory(name)

@@ -183,3 +183,19 @@ def test_calibration_of_scores_that_separate_everything_stays_finite() -> None:
     calibration.fit(scores, scores > 0)
     assert torch.isfinite(calibration(scores)).all()
     assert calibration.scale.item() > 4
+
+
+def test_calibration_never_turns_scores_upside_down() -> None:
+    scores = torch.tensor([[1.0, 0.5], [-1.0, -0.5], [0.8, -0.9]])
+    calibration = Calibration()
+    calibration.fit(scores, scores < 0)
+    assert (calibration.scale.item(), calibration.offset.item()) == (4.0, 0.0)
+
+
+def test_calibration_of_tiny_margins() -> None:
+    generator = torch.Generator().manual_seed(0)
+    scores = 0.01 * torch.randn(4000, 5, generator=generator)
+    targets = torch.rand(4000, 5, generator=generator) < (300 * scores).sigmoid()
+    calibration = Calibration()
+    calibration.fit(scores, targets)
+    assert calibration.scale.item() == pytest.approx(300, rel=0.1)

@@ -13,8 +13,10 @@ from orderfree.build import build_network, complete_config, encoder_options, fea
 from orderfree.checkpoint import TrainedModel, load_model, save_model
 from orderfree.data.featurizers import encode_all
 from orderfree.data.labels import LabelVocabulary
+from orderfree.errors import ConfigError
 from orderfree.pretrained import empty_network, load_pretrained, read_architecture
 from orderfree.testing.contracts import example_inputs
+from orderfree.types import Example
 from tiny_bert import tiny_encoder
 
 
@@ -89,3 +91,27 @@ def test_a_frozen_vector_is_one_state(pretrained: Path) -> None:
     found = states(made(pretrained, frozen=True, hidden=6))
     assert found.shape == (5, 1, 6)
     assert np.isfinite(found.numpy()).all()
+
+
+def test_texts_longer_than_the_encoder_has_positions_for(pretrained: Path) -> None:
+    trained = made(pretrained, tokens=500)  # the tiny encoder has 64
+    encoded = trained.featurizer.encode(Example("1", text="red fish " * 100))
+    assert len(encoded.arrays["tokens"]) == 64
+    assert encoded.truncated
+    trained.network.encoder(trained.featurizer.collate([encoded.arrays]))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"bilstm": {}, "transformer": {}},
+        {"linear": {"embeddings": True}, "transformer": {"frozen": True}},
+    ],
+)
+def test_two_that_read_the_same_cannot_stand_side_by_side(pretrained: Path, parts: dict) -> None:
+    parts["transformer"]["pretrained"] = str(pretrained)
+    if "linear" in parts:
+        parts["linear"]["embeddings"] = str(pretrained)
+    config = complete_config({"model": {"encoder": "hybrid", "encoder_options": {"parts": parts}}}, "a test")
+    with pytest.raises(ConfigError, match="cannot stand side by side"):
+        featurizer_class(config).fit(example_inputs("hybrid"), config.data, encoder_options(config))

@@ -68,7 +68,8 @@ class BagFeaturizer:
         if first.text is None:
             if options.embeddings:
                 raise DataError(
-                    f"example {first.id!r} has no text to embed; leave out model.encoder_options.embeddings."
+                    f"example {first.id!r} has no text to embed; use --preset fast, or leave out "
+                    "model.encoder_options.embeddings."
                 )
             return cls(None, _widest(everything), data, options)
         embedder = None

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from ...files import fingerprint, write_json, write_text, writing_aside
-from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture
+from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
 from .words import read_tokenizer
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory
@@ -33,7 +34,7 @@ class Embedder:
         self, network: Any, tokenizer: Tokenizer, architecture: dict[str, Any], tokens: int, cache: Path | None = None
     ) -> None:
         self.network, self.tokenizer, self.architecture, self.cache = network.eval(), tokenizer, architecture, cache
-        tokenizer.enable_truncation(min(tokens, architecture.get("max_position_embeddings", tokens)))
+        tokenizer.enable_truncation(token_limit(tokens, architecture))
         tokenizer.no_padding()
         self.size = int(architecture["hidden_size"])
 
@@ -49,10 +50,16 @@ class Embedder:
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """(N, D) float32."""
-        if self.cache is None:
-            return self._embed(texts)
+        if self.cache is not None:
+            try:
+                return self._embed_once(texts, self.cache)
+            except sqlite3.Error:  # a damaged or locked cache, a full disk: it only ever saves time
+                self.cache = None
+        return self._embed(texts)
+
+    def _embed_once(self, texts: Sequence[str], cache: Path) -> np.ndarray:
         keys = [hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
-        with closing(sqlite3.connect(self.cache, timeout=60)) as store:
+        with closing(sqlite3.connect(cache, timeout=60)) as store:
             store.execute("create table if not exists vectors (key blob primary key, vector blob)")
             known = dict(_stored(store, keys))
             new = [place for place, key in enumerate(keys) if key not in known]
@@ -91,7 +98,10 @@ class Embedder:
     def load(cls, directory: Path, tokens: int) -> Embedder:
         architecture = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
         network = empty_network(architecture)
-        network.load_state_dict(load_file(directory / WEIGHTS))
+        try:
+            network.load_state_dict(load_file(directory / WEIGHTS))
+        except (RuntimeError, SafetensorError) as error:
+            raise ValueError(f"{WEIGHTS}: {error}") from None
         return cls(network, read_tokenizer(directory / TOKENIZER), architecture, tokens)
 
 
@@ -100,11 +110,11 @@ def _cache_file(key: str) -> Path | None:
     chosen = os.environ.get("ORDERFREE_CACHE", "")
     if chosen == "off":
         return None
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = Path(chosen) if chosen else home / "orderfree"
     try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = Path(chosen) if chosen else home / "orderfree"
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError:  # a read-only home is no reason to fail
+    except (OSError, RuntimeError):  # a read-only home, or none, is no reason to fail
         return None
     if not os.access(folder, os.W_OK):
         return None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ...config import DataConfig
+from ...errors import ConfigError
 from ...types import Example, HybridInput
 from . import Arrays, Encoded, Featurizer, encode_all, kinds
 
@@ -17,6 +18,13 @@ class HybridFeaturizer:
     files: tuple[str, ...] = ()  # those of its parts
 
     def __init__(self, parts: dict[str, Featurizer]) -> None:
+        arrays = [name for part in parts.values() for name in part.columns]
+        embedders = [name for name, part in parts.items() if getattr(part, "embedder", None) is not None]
+        if len(set(arrays)) < len(arrays) or len(embedders) > 1:
+            raise ConfigError(
+                f"the encoders {' and '.join(parts)} cannot stand side by side: two of them read "
+                f"{'tokens' if 'tokens' in arrays else 'vectors'} of their own; leave one out."
+            )
         self.parts = parts
         self.columns = {name: kind for part in parts.values() for name, kind in part.columns.items()}
         self.files = tuple(name for part in parts.values() for name in part.files)

@@ -10,7 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from ...config import DataConfig, Section
-from ...pretrained import pretrained_directory
+from ...pretrained import pretrained_directory, token_limit
 from ...types import DenseInput, Example
 from . import Arrays, Encoded, needs_text
 from .embedder import FILES, Embedder
@@ -29,7 +29,8 @@ class WordpieceFeaturizer(WordFeaturizer):
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> WordpieceFeaturizer:
-        return cls(read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json"), options.tokens)
+        tokenizer = read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json")
+        return cls(tokenizer, token_limit(options.tokens, options.architecture))
 
     def encode(self, example: Example) -> Encoded:
         encoded = self.tokenizer.encode(needs_text(example, "transformer"))
@@ -38,7 +39,7 @@ class WordpieceFeaturizer(WordFeaturizer):
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Any) -> WordpieceFeaturizer:
-        return cls(read_tokenizer(directory / "tokenizer.json"), options.tokens)
+        return cls(read_tokenizer(directory / "tokenizer.json"), token_limit(options.tokens, options.architecture))
 
 
 class EmbeddingFeaturizer:
