@@ -109,7 +109,7 @@ def load_model(directory: Path | str) -> TrainedModel:
         labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
         decided = _read_json(directory / "thresholds.json")
         thresholds = {
-            decoder: {metric: _threshold(value, len(labels)) for metric, value in tuned.items()}
+            decoder: {metric: _threshold(value) for metric, value in tuned.items()}
             for decoder, tuned in decided["thresholds"].items()
         }
         decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
@@ -120,15 +120,17 @@ def load_model(directory: Path | str) -> TrainedModel:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
     network = build_network(config, featurizer.input_size, len(labels))
     load_weights(network, directory / "model.safetensors")
+    for value in (value for tuned in thresholds.values() for value in tuned.values()):
+        if isinstance(value, list) and len(value) != len(labels):
+            raise ModelDirectoryError(
+                f"{directory}/thresholds.json: has {len(value)} thresholds for {len(labels)} labels; "
+                "copy or train the model again."
+            )
     return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance, powers)
 
 
-def _threshold(value: Any, num_labels: int) -> Threshold:
-    if not isinstance(value, list):
-        return float(value)
-    if len(value) != num_labels:
-        raise ValueError(f"thresholds.json: {len(value)} thresholds for {num_labels} labels")
-    return [float(one) for one in value]
+def _threshold(value: Any) -> Threshold:
+    return [float(one) for one in value] if isinstance(value, list) else float(value)
 
 
 def check_directory(directory: Path) -> None:

@@ -170,7 +170,7 @@ def test_resuming_needs_no_settings(cli: Cli, toy: Toy, tmp_path: Path, monkeypa
         (["model.dropout=1"], ["model.dropout", "less than 1"]),
         (["model.encoder=spars"], ["unknown encoder 'spars'", "Did you mean 'sparse'"]),
         (["model.encoder=[1]"], ["model.encoder", "1 problem"]),
-        (["model.encoder_options.hiden=3"], ["model.encoder_options.hiden", "Did you mean 'hidden'"]),
+        (["model.encoder_options.fold=3"], ["model.encoder_options.fold", "Did you mean 'folds'"]),
         (["objective.sequence=ocdd"], ["unknown objective 'ocdd'", "Did you mean 'ocd'"]),
         (["objective.sequence=null", "objective.br_weight=0"], ["nothing would be trained"]),
         (["training.select_decoder=jointt"], ["training.select_decoder", "'jointt'", "joint"]),

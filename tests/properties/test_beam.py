@@ -150,8 +150,13 @@ def test_the_rest_of_the_batch_changes_nothing(problem, limits: Limits, name: st
     given_input = decode_input(9, num_labels, seed)
     together = searches[name](given_input, limits)
     for place in range(9):
+        own_row = slice(place, place + 1)
         alone = DecodeInput(
-            num_labels, given_input.step, one(given_input.state, place), given_input.br_logits[place : place + 1]
+            num_labels,
+            given_input.step,
+            one(given_input.state, place),
+            given_input.br_logits[own_row],
+            scores=given_input.scores[own_row],
         )
         own = listed(searches[name](alone, limits), 0, num_labels)
         batched = listed(together, place, num_labels)

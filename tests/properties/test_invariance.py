@@ -122,7 +122,8 @@ def decode_input(network: OrderFreeModel, inputs: TokenInput) -> DecodeInput:
     def step(previous, state):
         return network.label_decoder.step(previous, state)
 
-    return DecodeInput(LABELS, step, state, network.br_decoder(encoded))
+    br_logits = network.br_decoder(encoded)
+    return DecodeInput(LABELS, step, state, br_logits, scores=br_logits)  # this encoder has no scores of its own
 
 
 @quick
