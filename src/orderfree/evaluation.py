@@ -86,8 +86,7 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
     if POWERED in decoders:
-        for power in (power for power in POWERS if power != predictor.limits.br_power):
-            sets = _sets(predictor, corpus, POWERED, replace(predictor.limits, br_power=power))
+        for power, sets in _at_powers(predictor, corpus).items():
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
                     best[metric], powers[metric] = (value, POWERED), power
@@ -97,13 +96,16 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
 POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
 
 
-def _sets(predictor: Predictor, corpus: Corpus, decoder: str, limits: Limits) -> torch.Tensor:
-    """What a decoder finds within these limits: (N, L) bool."""
-    found = torch.zeros(len(corpus), len(predictor.labels), dtype=torch.bool)
+def _at_powers(predictor: Predictor, corpus: Corpus) -> dict[float, torch.Tensor]:
+    """What joint decoding finds at each power: (N, L) bool. Every input is encoded once for all of them."""
+    powers = [power for power in POWERS if power != predictor.limits.br_power]
+    found = {power: torch.zeros(len(corpus), len(predictor.labels), dtype=torch.bool) for power in powers}
     for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
-        with torch.inference_mode():
-            best = searches[decoder](predictor.start(batch.inputs), limits).sequences[:, 0]  # (B, K)
-        found[batch.rows] = membership(best, len(predictor.labels)).cpu()
+        given = predictor.start(batch.inputs)
+        for power, sets in found.items():
+            with torch.inference_mode():
+                best = searches[POWERED](given, replace(predictor.limits, br_power=power)).sequences[:, 0]  # (B, K)
+            sets[batch.rows] = membership(best, len(predictor.labels)).cpu()
     return found
 
 

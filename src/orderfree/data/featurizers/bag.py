@@ -24,9 +24,7 @@ from .embedder import Embedder
 
 CHARACTERS = "~"  # before a character n-gram
 LEAD = "{}^"  # before a word among the first so many
-LEAD_WEIGHT = (
-    0.6  # length of such a bag beside the words' of length 1; .5 to .7 are alike (docs/explain/experiments.md)
-)
+LEAD_WEIGHT = 0.6  # length of such a bag; that of the words is 1
 WORD = re.compile(r"(?u)\b\w\w+\b")  # what scikit-learn's TfidfVectorizer calls a word
 
 
