@@ -7,6 +7,7 @@ validation part; `predict` is all that ever sees a test example.
     libmultilabel-thresholding    the same with a threshold a label, which it chooses by its own cross-validation
     svm-<preset>-features         the SVM on the very features a preset uses
     <preset>                      orderfree
+    finetuned                     orderfree with a file of configs/ here: takes longer than a preset may
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from baselines import BASELINES, Baseline, Job, fit_baseline
-from layout import METRICS, Seconds
+from layout import HERE, METRICS, Seconds
 from scipy import sparse
 
 from orderfree.build import load_config
+from orderfree.config import Config
 from orderfree.errors import OrderfreeError
 from orderfree.inference import BEST, Predictor
 from orderfree.metrics.scores import to_matrix
@@ -31,8 +34,9 @@ from orderfree.training.run import train
 from orderfree.types import Example
 
 SAME_FEATURES = re.compile(r"svm-(.+)-features")
-SENTENCES = ("wordpieces", "embedding")  # kinds of input that mean nothing where words are numbers without order
+SENTENCES = ("wordpieces", "embedding", "hybrid")  # inputs that mean nothing where words are numbers without order
 PLAIN_DECODERS = ("joint", "br")
+CONFIGS = HERE / "configs"
 
 
 class Trained(Protocol):
@@ -60,8 +64,19 @@ def is_ours(name: str) -> bool:
 
 
 def opponents(name: str) -> tuple[str, str]:
-    """Whom a preset is tested against, example by example."""
-    return "svm", f"svm-{name}-features"
+    """Whom one of ours is tested against, example by example."""
+    return "svm", f"svm-{'best' if own_file(name) else name}-features"
+
+
+def own_file(name: str) -> Path | None:
+    """The configuration, where the system is no preset."""
+    path = CONFIGS / f"{name}.yaml"
+    return path if path.exists() else None
+
+
+def our_config(name: str, settings: Sequence[str] = ()) -> Config:
+    path = own_file(name)
+    return load_config(path, list(settings), preset=None if path else name)
 
 
 def refusal(name: str, sentences: bool) -> str | None:
@@ -83,7 +98,7 @@ def reads_sentences(name: str) -> bool:
     preset = name if found is None else found.preset
     if preset is None:
         return False
-    model = load_config(preset=preset).model
+    model = our_config(preset).model
     kind = encoders[model.encoder].input_kind  # type: ignore[attr-defined]
     return kind in SENTENCES or bool(model.encoder_options.get("embeddings"))
 
@@ -113,7 +128,7 @@ class TrainedPreset:
 
 def fit_preset(name: str, job: Job) -> TrainedPreset:
     out = job.folder / "model"
-    config = load_config(preset=name, settings=[f"seed={job.seed}", "training.tensorboard=false"])
+    config = our_config(name, [f"seed={job.seed}", "training.tensorboard=false"])
     train(config, job.train, job.valid, out)
     predictor = Predictor.load(out)
     thresholds = predictor.trained.thresholds

@@ -132,7 +132,7 @@ class TrainingConfig(Section):
     batch_size: PositiveInt = Field(64, description="examples per update")
     learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
     encoder_rate: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="share of the learning rate that the encoder gets; about 0.02 to fine-tune a transformer"
+        1.0, description="share of the learning rate for the encoder, or its pretrained part; about 0.02 to fine-tune"
     )
     schedule: Literal["constant", "linear"] = Field(
         "linear", description="learning rate over training; linear: down to 0"

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -183,11 +184,16 @@ class Trainer:
             group["lr"] = rate * group.get("share", 1.0)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """The encoder first, as in `network.parameters()`: saved optimiser states are numbered in that order."""
-        encoder = list(self.network.encoder.parameters())
-        rest = list(self.network.parameters())[len(encoder) :]
-        groups = [{"params": encoder, "share": self.config.training.encoder_rate}, {"params": rest, "share": 1.0}]
-        return [group for group in groups if group["params"]]
+        """In the order of `network.parameters()`, by which saved optimiser states are numbered. Where a part of the
+        encoder came with weights, `encoder_rate` is for those alone: what is new beside them has much to learn."""
+        encoder = self.network.encoder
+        pretrained = [part for part in encoder.modules() if hasattr(part, "load_pretrained")]
+        slow = {id(weights) for part in pretrained or [encoder] for weights in part.parameters()}
+
+        def share(weights: Tensor) -> float:
+            return self.config.training.encoder_rate if id(weights) in slow else 1.0
+
+        return [{"params": list(run), "share": of} for of, run in groupby(self.network.parameters(), key=share)]
 
     def run_validation(self) -> None:
         self.check_weights()

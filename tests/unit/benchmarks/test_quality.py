@@ -144,6 +144,15 @@ def test_names_of_systems() -> None:
     assert "unknown preset" in (systems.refusal("fsat", sentences=True) or "")
 
 
+def test_a_system_with_a_file_of_its_own() -> None:
+    assert systems.is_ours("finetuned")
+    assert systems.own_file("fast") is None
+    assert systems.opponents("finetuned") == ("svm", "svm-best-features")
+    assert "sentences" in (systems.refusal("finetuned", sentences=False) or "")
+    config = systems.our_config("finetuned", ["seed=7"])
+    assert (config.seed, config.model.encoder) == (7, "hybrid")
+
+
 def separable(examples: int = 60, labels: int = 4) -> tuple[sparse.csr_matrix, np.ndarray]:
     """Features that tell the labels, of which the last has a single example."""
     targets = random_sets(7, examples, labels, share=0.4)

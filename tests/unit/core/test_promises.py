@@ -68,6 +68,26 @@ def test_no_limit_of_the_rollout_cuts_a_target(data: Prepared, tmp_path: Path) -
     assert torch.equal(chosen[:, :-1], batch.targets)
 
 
+def test_the_encoders_rate_is_for_pretrained_weights_where_there_are_some(data: Prepared, tmp_path: Path) -> None:
+    own = trainer(data, tmp_path, training={"encoder_rate": 0.1, "tensorboard": False})
+    shares = shares_of(own)
+    assert {name.split(".")[0]: share for name, share in shares.items()} == {
+        "encoder": 0.1, "label_decoder": 1.0, "br_decoder": 1.0,
+    }  # fmt: skip
+    own.network.encoder.views.load_pretrained = lambda: None
+    own.optimizer = torch.optim.AdamW(own.parameter_groups())
+    slow = [name for name, share in shares_of(own).items() if share == 0.1]
+    assert slow == [name for name in shares if name.startswith("encoder.views.")] != []
+
+
+def shares_of(own: Trainer) -> dict[str, float]:
+    """By the name of the weights, which the optimiser must hold in the order of the network: states are saved so."""
+    held = [(weights, group["share"]) for group in own.optimizer.param_groups for weights in group["params"]]
+    named = list(own.network.named_parameters())
+    assert [id(weights) for weights, _ in held] == [id(weights) for _, weights in named]
+    return {name: share for (name, _), (_, share) in zip(named, held, strict=True)}
+
+
 def test_a_file_gets_the_mode_the_user_wants(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
