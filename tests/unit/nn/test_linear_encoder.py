@@ -19,7 +19,7 @@ from orderfree.errors import ConfigError
 from orderfree.inference import Predictor
 from orderfree.metrics.thresholds import best_threshold
 from orderfree.nn.br_decoder import Calibration
-from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, best_cut, one_vs_rest
+from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, best_cut, example_weights, one_vs_rest
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
 from orderfree.training.run import Interrupted, train
@@ -199,3 +199,21 @@ def test_calibration_of_tiny_margins() -> None:
     calibration = Calibration()
     calibration.fit(scores, targets)
     assert calibration.scale.item() == pytest.approx(300, rel=0.1)
+
+
+def test_examples_of_a_rare_label_weigh_more() -> None:
+    assert example_weights(np.array([800, 200, 50, 2, 0]), 200).tolist() == [1.0, 1.0, 2.0, 4.0, 4.0]
+    assert example_weights(np.array([1, 5000]), 0).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_weighing_twice_is_having_the_example_twice(loss: str) -> None:
+    generator = np.random.default_rng(3)
+    features = scipy.sparse.csr_matrix(generator.normal(size=(40, 6)))
+    targets = np.zeros((40, 1), dtype=bool)
+    targets[:5] = True
+    twice = np.concatenate([np.arange(40), np.arange(5)])
+    weighted = one_vs_rest(features, targets, loss, 1.0, rare=20)
+    repeated = one_vs_rest(features[twice], targets[twice], loss, 1.0)
+    for ours, theirs in zip(weighted, repeated, strict=True):
+        assert ours == pytest.approx(theirs, abs=1e-3)

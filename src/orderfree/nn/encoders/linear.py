@@ -25,6 +25,9 @@ class LinearOptions(BagOptions):
     c: Annotated[float, Field(gt=0)] | None = Field(
         None, description="liblinear's C: larger fits the training part closer; null: the best on a held-out fold"
     )
+    rare: Annotated[int, Field(ge=0)] = Field(
+        0, description="examples of a label that has fewer than this weigh more, by the square root; 0: all the same"
+    )
     folds: Annotated[int, Field(ge=2)] = Field(
         5, description="the decoders are trained on scores of classifiers that have not seen the example, from folds"
     )
@@ -64,18 +67,18 @@ class LinearEncoder(nn.Module):
         features = features.astype(np.float64)  # once: liblinear knows no other type
         folds = min(self.options.folds, len(targets))
         fold_of = np.random.default_rng(seed).permutation(len(targets)) % folds  # (N,)
-        loss, scored = self.options.loss, {}
+        loss, rare, scored = self.options.loss, self.options.rare, {}
 
         def held_out_scores(fold: int, c: float) -> np.ndarray:
             held_out = fold_of == fold
-            weights, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c)
+            weights, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, rare)
             found: np.ndarray = features[held_out] @ weights.T + bias
             return found
 
         if self.c is None:
             # the scores of the best C are those of the first fold, and need not be made again
             self.c, scored[0] = best_c(lambda c: held_out_scores(0, c), targets[fold_of == 0])
-        weights, bias = one_vs_rest(features, targets, loss, self.c)
+        weights, bias = one_vs_rest(features, targets, loss, self.c, rare)
         self.terms.copy_(torch.from_numpy(weights.T))
         self.bias.copy_(torch.from_numpy(bias))
         if not out_of_fold:
@@ -123,7 +126,18 @@ def best_cut(scores: np.ndarray, targets: np.ndarray) -> float:
     return float((2 * hits / (predicted + max(int(targets.sum()), 1))).max())
 
 
-def one_vs_rest(features: Any, targets: np.ndarray, loss: str, c: float) -> tuple[np.ndarray, np.ndarray]:
+HEAVIEST = 4.0  # what an example weighs at most
+
+
+def example_weights(counts: np.ndarray, rare: int) -> np.ndarray:
+    """(L,) what an example that has the label weighs against one that has not: more where they are few. A quarter of
+    `rare` examples count twice, a sixteenth and fewer four times."""
+    return np.sqrt(rare / np.maximum(counts, 1)).clip(1.0, HEAVIEST)
+
+
+def one_vs_rest(
+    features: Any, targets: np.ndarray, loss: str, c: float, rare: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
     """Weights (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
@@ -131,12 +145,14 @@ def one_vs_rest(features: Any, targets: np.ndarray, loss: str, c: float) -> tupl
 
     weights = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
     bias = np.where(targets.all(axis=0), 1.0, -1.0).astype(np.float32)
+    heavy = example_weights(targets.sum(axis=0), rare)  # (L,)
 
     def solve(label: int) -> None:
+        classes = {True: heavy[label], False: 1.0}
         solver = (
-            LinearSVC(C=c, random_state=0)
+            LinearSVC(C=c, class_weight=classes, random_state=0)
             if loss == "squared_hinge"
-            else LogisticRegression(C=c, solver="liblinear", random_state=0)
+            else LogisticRegression(C=c, class_weight=classes, solver="liblinear", random_state=0)
         ).fit(features, targets[:, label])
         weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
 
