@@ -23,11 +23,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judge import Sets, judged, load_sets, paired, resample_weights
+from judge import Sets, judged, load_sets
 from layout import CORPORA, HERE, METRICS, RESULTS, SYSTEMS, WORK, Cell
 from systems import is_ours, opponents, refusal
 
 from orderfree.files import write_json
+from orderfree.metrics.resampling import paired
 
 WITHOUT_SENTENCES = ("rcv1-subset",)  # numbers of terms
 
@@ -117,13 +118,12 @@ def compare_part(ours: list[Cell], theirs: Cell, part: str) -> dict[str, Any]:
         if own_targets.shape != targets.shape or (own_targets != targets).nnz:
             raise SystemExit(f"{cell} and {theirs} have different test examples; run them again with --redo.")
         our_sets.append(sets)
-    weights = resample_weights(targets.shape[0])
     return {
         "ours": ours[0].system,
         "seeds": [cell.seed for cell in ours],
         "theirs": theirs.system,
         "part": part,
-        "metrics": {m: paired(m, targets, [s[m] for s in our_sets], their_sets[m], weights) for m in METRICS},
+        "metrics": {m: paired(m, targets, [s[m] for s in our_sets], their_sets[m]) for m in METRICS},
     }
 
 

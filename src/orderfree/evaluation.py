@@ -16,9 +16,10 @@ from .decoding.beam import Limits
 from .decoding.search import POWERED, at_threshold, membership, searches
 from .inference import BEST, Prediction, Predictor
 from .metrics.calibration import calibration
-from .metrics.combinations import combination_counts, position_accuracy
+from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
+from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds
+from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds, precision_recall
 from .types import Example
 
 TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
@@ -183,15 +184,20 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
     trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
     probs = [p.probs for p in predictions if p.probs is not None]  # of all examples, or of none
+    known_truth = truth[:, : len(predictor.labels.names)]
     return {
         "examples": len(predictions),
         "labels": len(names),
         "decoders": {d: scores(truth, matrices[d]) for d in decoders},
+        "intervals": intervals(truth, matrices),
         "default_decoder": shown,
         "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
-        "calibration": calibration(np.stack(probs), truth[:, : len(predictor.labels.names)]) if probs else None,
+        "calibration": calibration(np.stack(probs), known_truth) if probs else None,
+        "precision_recall": precision_recall(np.stack(probs), known_truth) if probs else [],
+        "set_sizes": size_counts(truth, matrices[shown]),
+        "co_occurrence": co_occurrence(truth, matrices[shown], names, PAIRS_SHOWN),
         "unseen_labels": unseen,
         "truncated": sum(prediction.truncated for prediction in predictions),
         "combinations": {

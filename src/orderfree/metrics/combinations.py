@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+
+from .counts import Matrix
 
 
 def combination_counts(label_sets: Iterable[Iterable[str]], training_sets: Iterable[Iterable[str]]) -> dict[str, int]:
@@ -21,6 +25,31 @@ def seen_unseen(
     known = _distinct(training_sets)
     seen = np.array([frozenset(label_set) in known for label_set in label_sets], dtype=bool)
     return seen, ~seen
+
+
+def size_counts(targets: Matrix, predictions: Matrix) -> list[dict[str, int]]:
+    """How often a set of `true` labels was answered with one of `predicted` labels, for all pairs that occur."""
+    sizes = [np.asarray(matrix.sum(axis=1)).ravel().astype(int) for matrix in (targets, predictions)]  # (N,) each
+    pairs, counts = np.unique(np.stack(sizes), axis=1, return_counts=True)
+    return [
+        {"true": int(true), "predicted": int(predicted), "count": int(number)}
+        for (true, predicted), number in zip(pairs.T, counts, strict=True)
+    ]
+
+
+def co_occurrence(targets: Matrix, predictions: Matrix, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+    """The `most` pairs of labels that stand together most often, in truth or predicted, with both numbers."""
+    together = []
+    for matrix in (targets, predictions):
+        sets = sparse.csr_array(matrix, dtype=np.int64)
+        together.append(sparse.triu(sets.T @ sets, k=1).tocsr())  # (L, L)
+    true, predicted = together
+    either = true.maximum(predicted).tocoo()
+    order = np.lexsort((either.col, either.row, -either.data))[:most]
+    return [
+        {"labels": [names[i], names[j]], "true": int(true[i, j]), "predicted": int(predicted[i, j])}
+        for i, j in zip(either.row[order], either.col[order], strict=True)
+    ]
 
 
 def _distinct(label_sets: Iterable[Iterable[str]]) -> set[frozenset[str]]:

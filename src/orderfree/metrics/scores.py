@@ -21,6 +21,8 @@ from scipy import sparse
 from ..errors import DataError
 from .counts import Matrix, count
 
+FIVE = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # the paper's, in its order
+
 
 def scores(targets: Matrix, predictions: Matrix) -> dict[str, float]:
     """Every score of (N, L) predictions; the paper's five first, then their average, then what explains them."""

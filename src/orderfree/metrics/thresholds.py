@@ -41,6 +41,22 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     return float(thresholds[chosen]), float(micro_f1[chosen])
 
 
+def precision_recall(probs: np.ndarray, targets: Matrix, steps: int = 50) -> list[dict[str, float]]:
+    """Micro-averaged precision and recall of `probs >= threshold` at thresholds from 0 to 1. Where nothing reaches a
+    threshold there is no precision, and the row is left out."""
+    truth = (targets if isinstance(targets, np.ndarray) else targets.toarray()).astype(bool)  # (N, L)
+    reached = np.sort(probs.ravel())
+    hit = np.sort(probs[truth])
+    rows = []
+    for threshold in np.arange(steps + 1) / steps:
+        predicted = len(reached) - int(np.searchsorted(reached, threshold))
+        hits = len(hit) - int(np.searchsorted(hit, threshold))
+        if predicted:
+            recall = hits / len(hit) if len(hit) else 0.0
+            rows.append({"threshold": float(threshold), "precision": hits / predicted, "recall": recall})
+    return rows
+
+
 def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:
     """(L,) the threshold at which each label's own F1 is highest, drawn towards `shared`: by as much as if `strength`
     more positives had voted for that. A label with few positives stays near it, one without any is left there.

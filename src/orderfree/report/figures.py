@@ -68,8 +68,10 @@ def line_chart(
     high: float | None = None,
     origin: float | None = None,
     mark_highest: bool = False,
+    whole: bool = True,
 ) -> Chart | None:
-    """`low` and `high` are numbers the vertical axis must show, `origin` one the horizontal axis must show.
+    """`low` and `high` are numbers the vertical axis must show, `origin` one the horizontal axis must show, which has
+    whole numbers only unless told otherwise.
 
     None if there is nothing to draw."""
     lines = [Line(line.name, points, line.series) for line in lines if (points := _finite(line.points))]
@@ -78,7 +80,7 @@ def line_chart(
     across = [x for line in lines for x, _ in line.points] + _given(origin)
     upward = [y for line in lines for _, y in line.points] + _given(low, high)
     first, last = min(across), max(across)
-    inside = [tick for tick in ticks(first, last, whole=True) if first <= tick <= last]
+    inside = [tick for tick in ticks(first, last, whole=whole) if first <= tick <= last]
     x_axis = Axis(inside, first, last, LEFT + INSET, WIDTH - RIGHT - INSET)
     y_ticks = ticks(min(upward), max(upward))
     y_axis = Axis(y_ticks, y_ticks[0], y_ticks[-1], HEIGHT - BOTTOM, TOP)

@@ -1,16 +1,21 @@
-"""One evaluation as one HTML file that needs nothing else: no network, no scripts, readable on a phone and on paper.
+"""One evaluation as one HTML file that needs nothing else: no network, no script but the one that sorts and searches
+its tables, readable on a phone and on paper.
 
 What is missing from the inputs is left out of the page."""
 
 from __future__ import annotations
 
 import math
+from base64 import b64encode
 from collections import defaultdict
+from hashlib import sha256
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
 from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 
 from ..files import write_text
 from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
@@ -22,15 +27,19 @@ SECTIONS = {
     "curves": "Learning curves",
     "labels": "Labels",
     "confused_pairs": "Confused labels",
+    "together": "Labels that stand together",
+    "sizes": "How many labels",
     "combinations": "Label combinations",
     "positions": "Accuracy by position",
     "calibration": "Are the probabilities right?",
+    "thresholds": "Precision and recall by threshold",
     "examples": "Examples",
     "card": "Model card",
     "making": "How it was made",
 }
 LABELS_SHOWN = 40  # the others fold away
 LONGEST_TEXT = 450
+LARGEST_SIZE = 8
 
 
 def write_report(path: Path, evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> None:
@@ -46,13 +55,16 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
     shown = decoders.get(default, {})
     per_label = evaluation.get("per_label") or []
     sections = {
-        "decoders": score_tables(decoders),
+        "decoders": score_tables(decoders, evaluation.get("intervals") or {}),
         "curves": learning_curves(history, list(decoders), _select_metric(card)),
         "labels": occurring(per_label),
         "confused_pairs": evaluation.get("confused_pairs") or [],
+        "together": evaluation.get("co_occurrence") or [],
+        "sizes": size_table(evaluation.get("set_sizes") or []),
         "combinations": evaluation.get("combinations") or {},
         "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
         "calibration": shown_calibration(evaluation.get("calibration") or {}),
+        "thresholds": threshold_chart(evaluation.get("precision_recall") or []),
         "examples": [shown_example(example) for example in evaluation.get("examples_shown") or []],
         "card": to_html(card.get("text") or ""),
         "making": card,
@@ -76,6 +88,10 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    script = resources.files(__package__).joinpath("tables.js").read_text(encoding="utf-8")
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    # the page's policy lets this very script run, and none that came with a label or a text
+    made.globals |= {"script": Markup(script), "script_hash": f"sha256-{digest}"}
     made.filters |= {"score": score, "points": points, "metric": metric_name, "yaml": as_yaml, "inline": inline}
     return made
 
@@ -98,13 +114,20 @@ def as_yaml(content: dict[str, Any]) -> str:
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100).rstrip()
 
 
-def score_tables(decoders: dict[str, dict[str, float]]) -> list[dict[str, Any]]:
+def score_tables(
+    decoders: dict[str, dict[str, float]], intervals: dict[str, dict[str, list[float]]]
+) -> list[dict[str, Any]]:
     """The main metrics, and apart from them all others: side by side they would not fit any screen."""
     names = list(dict.fromkeys(name for row in decoders.values() for name in row))
     main = [name for name in MAIN_METRICS if name in names]
     others = [name for name in names if name not in MAIN_METRICS]
     return [
-        {"metrics": metrics, "rows": decoders, "best": {name: best_of_column(decoders, name) for name in metrics}}
+        {
+            "metrics": metrics,
+            "rows": decoders,
+            "best": {name: best_of_column(decoders, name) for name in metrics},
+            "intervals": intervals if metrics is main else {},
+        }
         for metrics in (main, others)
         if metrics
     ]
@@ -185,6 +208,34 @@ def shown_calibration(found: dict[str, Any]) -> dict[str, Any]:
         "probabilities, on a logarithmic scale: a point above a short bar rests on few.",
     )
     return {**found, "chart": chart} if chart else {}
+
+
+def threshold_chart(rows: list[dict[str, float]]) -> Chart | None:
+    lines = [
+        Line(name, [(row["threshold"], row[name]) for row in rows], number)
+        for number, name in enumerate(("precision", "recall"))
+    ]
+    return line_chart("All labels together", lines, "threshold", low=0, high=1, whole=False)
+
+
+def size_table(counts: list[dict[str, int]]) -> dict[str, Any]:
+    """Rows by the true number of labels, columns by the predicted one; numbers from `LARGEST_SIZE` on share a place."""
+    found: dict[tuple[int, int], int] = defaultdict(int)
+    for row in counts:
+        found[min(row["true"], LARGEST_SIZE), min(row["predicted"], LARGEST_SIZE)] += row["count"]
+    if not found:
+        return {}
+    largest = max(max(pair) for pair in found)
+    sizes = range(min(min(pair) for pair in found), largest + 1)
+    rows = {true: [found[true, predicted] for predicted in sizes] for true in sizes}
+    right = sum(number for (true, predicted), number in found.items() if true == predicted)
+    return {
+        "sizes": sizes,
+        "open": largest == LARGEST_SIZE,
+        "rows": rows,
+        "right": right / sum(found.values()),
+        "shares": {true: [number / max(sum(row), 1) for number in row] for true, row in rows.items()},
+    }
 
 
 def occurring(per_label: list[dict[str, Any]]) -> list[dict[str, Any]]:

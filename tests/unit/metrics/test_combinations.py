@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from orderfree.metrics.combinations import combination_counts, position_accuracy, seen_unseen
+from orderfree.metrics.combinations import (
+    co_occurrence,
+    combination_counts,
+    position_accuracy,
+    seen_unseen,
+    size_counts,
+)
+from orderfree.metrics.scores import to_matrix
 
 TRAINING = [("a",), ("a", "b"), ("b", "a")]
 
@@ -42,3 +49,37 @@ def test_nothing_generated_nothing_expected():
 def test_lengths_must_agree():
     with pytest.raises(ValueError, match="zip"):
         position_accuracy([["a"]], [])
+
+
+NAMES = ("a", "b", "c")
+TRUE = to_matrix([["a", "b"], ["a", "b", "c"], [], ["c"]], NAMES)
+GIVEN = to_matrix([["a", "b"], ["a"], [], ["b"]], NAMES)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_sizes_by_hand(dense: bool):
+    pair = (TRUE.toarray(), GIVEN.toarray()) if dense else (TRUE, GIVEN)
+    assert size_counts(*pair) == [
+        {"true": 0, "predicted": 0, "count": 1},
+        {"true": 1, "predicted": 1, "count": 1},
+        {"true": 2, "predicted": 2, "count": 1},
+        {"true": 3, "predicted": 1, "count": 1},
+    ]
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_pairs_by_hand(dense: bool):
+    pair = (TRUE.toarray(), GIVEN.toarray()) if dense else (TRUE, GIVEN)
+    found = co_occurrence(*pair, NAMES, most=10)
+    assert found == [
+        {"labels": ["a", "b"], "true": 2, "predicted": 1},
+        {"labels": ["a", "c"], "true": 1, "predicted": 0},
+        {"labels": ["b", "c"], "true": 1, "predicted": 0},
+    ]
+    assert co_occurrence(*pair, NAMES, most=1) == found[:1]
+    assert co_occurrence(pair[1], pair[0], NAMES, 10)[0] == {"labels": ["a", "b"], "true": 1, "predicted": 2}
+
+
+def test_labels_that_are_always_alone():
+    alone = to_matrix([["a"], ["b"]], NAMES)
+    assert co_occurrence(alone, alone, NAMES, 10) == []

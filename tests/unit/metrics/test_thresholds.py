@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from orderfree.errors import ConfigError
-from orderfree.metrics.thresholds import best_threshold, label_thresholds
+from orderfree.metrics.counts import count
+from orderfree.metrics.thresholds import best_threshold, label_thresholds, precision_recall
 
 
 def test_midway_between_the_two_scores_it_separates():
@@ -85,3 +86,22 @@ def test_infinite_strength_is_one_threshold():
     probs = rng.random((50, 4))
     found = label_thresholds(probs, rng.random((50, 4)) < probs, shared=0.37, strength=1e12)
     assert found.tolist() == pytest.approx([0.37] * 4)
+
+
+def test_precision_and_recall_are_those_of_the_sets_at_each_threshold():
+    generator = np.random.default_rng(2)
+    probs = generator.random((30, 4)).round(2)  # some of them are thresholds
+    targets = generator.random((30, 4)) < probs
+    rows = precision_recall(probs, targets, steps=20)
+    assert [row["threshold"] for row in rows] == pytest.approx([step / 20 for step in range(len(rows))])
+    for row in rows:
+        pooled = count(targets, probs >= row["threshold"])[0].pooled()
+        assert row["precision"] == pytest.approx(pooled.precision()[0])
+        assert row["recall"] == pytest.approx(pooled.recall()[0])
+    assert not (probs >= (len(rows)) / 20).any(), "rows end where nothing is predicted"
+
+
+def test_without_true_labels_recall_is_0():
+    assert precision_recall(np.array([[0.5]]), np.array([[False]]), steps=1) == [
+        {"threshold": 0.0, "precision": 0.0, "recall": 0.0}
+    ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 from html.parser import HTMLParser
 
 ATTACK = "<script>alert(1)</script>"
@@ -35,7 +37,11 @@ class Outline(HTMLParser):
 def check_page(page: str, inner_urls: bool = False) -> None:
     """Needs nothing but itself (a figure may refer to its own parts), and its tables can be read aloud."""
     tags = Outline(page).seen
-    assert not {tag for tag, _ in tags} & {"script", "img", "iframe", "object"}
+    assert not {tag for tag, _ in tags} & {"img", "iframe", "object"}
+    assert [attributes for tag, attributes in tags if tag == "script"] == [{}], "one script, which stands in the page"
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}';" in page, "and is the only one that may run"
     links = [value for _, attributes in tags for name, value in attributes.items() if name in ("href", "src")]
     assert all(link.startswith(("#", "data:")) for link in links if link)
     assert not re.search((r"url\((?!#)" if inner_urls else r"url\(") + r"|@import|https?://", page)

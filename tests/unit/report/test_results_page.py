@@ -208,7 +208,7 @@ def test_everything_foreign_is_escaped():
     hostile["corpora"][0]["runs"][0]["config"] = {ATTACK: ATTACK}
     page = render_results(poisoned(hostile), poisoned(MAKING))
     assert page.count("&lt;script&gt;") > 100
-    assert "<script" not in page
+    assert page.count("<script") == 1, "our own"
     assert re.findall(r'<h3 id="part1-(\w+)">', page) == list(SECTIONS)
     Outline(page)
 
