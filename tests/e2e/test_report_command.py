@@ -170,3 +170,22 @@ def locked() -> Iterator[Path]:
 
 def test_a_folder_that_cannot_be_read(cli: Cli, locked: Path, unprivileged: None) -> None:
     cli("report", locked).refused(locked, "cannot be read (Permission denied)")
+
+
+def test_runs_side_by_side(cli: Cli, model: Path, own_model: Path, toy: Toy, tmp_path: Path) -> None:
+    out = tmp_path / "compared.html"
+    ended = cli("compare", model, own_model, "--data", toy.test, "--out", out, "--json").worked()
+    found = json.loads(ended.out)
+    assert len(set(found["runs"])) == 2
+    alone = json.loads(cli("evaluate", model, toy.test, "--optimize-for", "micro_f1", "--json").worked().out)
+    judged = found["metrics"]["micro_f1"][found["runs"][0]]["score"]
+    assert judged == pytest.approx(alone["decoders"]["best:micro_f1"]["micro_f1"])
+    assert found["right"]["alone"] == dict.fromkeys(found["runs"], 0), "a copy answers as the original does"
+    self_contained(out.read_text(encoding="utf-8"))
+    shown = cli("compare", model, own_model, "--data", toy.test).worked().out
+    assert f"{judged:.4f} (+0.0000, p 1.000)" in shown
+
+
+def test_what_cannot_be_compared(cli: Cli, model: Path, toy: Toy) -> None:
+    cli("compare", model, "--data", toy.test).refused("two or more")
+    cli("compare", model, model, "--data", toy.test).refused("named twice")

@@ -54,10 +54,11 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
     default = default if default in decoders else next(iter(decoders), "")
     shown = decoders.get(default, {})
     per_label = evaluation.get("per_label") or []
+    labels = occurring(per_label)
     sections = {
         "decoders": score_tables(decoders, evaluation.get("intervals") or {}),
         "curves": learning_curves(history, list(decoders), _select_metric(card)),
-        "labels": occurring(per_label),
+        "labels": labels,
         "confused_pairs": evaluation.get("confused_pairs") or [],
         "together": evaluation.get("co_occurrence") or [],
         "sizes": size_table(evaluation.get("set_sizes") or []),
@@ -76,7 +77,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         evaluation=evaluation,
         default=default,
         headline={name: shown[name] for name in MAIN_METRICS if name in shown},
-        absent_labels=len(per_label) - len(sections["labels"]),
+        absent_labels=len(per_label) - len(labels),
         labels_shown=LABELS_SHOWN,
     )
 

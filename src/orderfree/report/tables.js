@@ -30,7 +30,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       body.append(...keyed.map(({ row }) => row));
     });
   });
-  if (body.rows.length > 12) {
+  if (body.rows.length > 15) {
     const search = document.createElement("input");
     search.type = "search";
     search.placeholder = `Search ${body.rows.length} rows`;
