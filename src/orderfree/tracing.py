@@ -103,6 +103,7 @@ def _steps(
     """Every step of a sequence that is known: all of them in one call of the decoder."""
     label_decoder = predictor.network.label_decoder
     assert label_decoder is not None, "a path was found by a label decoder"
+    assert given.state is not None, "a label decoder starts from a state"
     eos, limits = given.num_labels, predictor.limits
     labels = [label for label in sequence if label != eos]
     read: list[Tensor] = []

@@ -48,9 +48,7 @@ def serve(
     with listen(host, port, token) as listener:
         predictor, _ = open_run(run, settings, None)
         app = create_app(predictor, run.resolve().name, limits, token, log_texts)
-        print(
-            f"{run} is served at {address_of(listener)} (the page), /docs describes the rest; Ctrl-C stops.", flush=True
-        )
+        print(f"{run} is served at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
         run_server(app, listener, limits)
 
 

@@ -10,7 +10,7 @@ from .._version import __version__
 from ..build import check_decoder
 from ..decoding.search import searches
 from ..errors import OrderfreeError
-from ..inference import BEST, Predictor
+from ..inference import BEST, Prediction, Predictor
 from ..tracing import Step, Trace, trace
 from ..types import Example, LabelSet
 from .schema import (
@@ -39,9 +39,7 @@ COMPARED = 12  # labels of the comparison, besides those chosen
 def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, str, str]:
     """The predictor with these options, the decoder to ask it for, and the decoder's plain name; wrong ones refused."""
     if options.decoder and options.optimize_for:
-        raise OrderfreeError(
-            "`decoder` names a decoder and `optimize_for` lets validation choose one; give one of them."
-        )
+        raise OrderfreeError("`decoder` names one and `optimize_for` lets validation choose one; give one of them.")
     decoder = options.decoder or (BEST + options.optimize_for if options.optimize_for else predictor.default_decoder)
     if options.decoder is not None and options.decoder.startswith(BEST):
         raise OrderfreeError(f"`decoder` is {decoder!r}; give the metric as `optimize_for`.")
@@ -53,14 +51,9 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
     return predictor.adjusted(options.thresholds, options.min_labels, options.max_labels), decoder, name
 
 
-def predict_sets(
-    predictor: Predictor, decoder: str, texts: list[str]
-) -> list[tuple[LabelSet, np.ndarray | None, bool]]:
-    """For every text the set, the binary-relevance probabilities (L,), and whether it was truncated."""
+def predict_texts(predictor: Predictor, decoder: str, texts: list[str]) -> list[Prediction]:
     examples = [Example(str(place), text=text) for place, text in enumerate(texts)]
-    return [
-        (found.label_sets[decoder], found.probs, found.truncated) for found in predictor.predict(examples, [decoder])
-    ]
+    return list(predictor.predict(examples, [decoder]))
 
 
 def set_answer(
@@ -180,9 +173,7 @@ def _words_missing(predictor: Predictor, told: Trace) -> str | None:
     encoder = predictor.trained.config.model.encoder
     if told.spans is not None:
         return "This model has no label decoder with attention, so nothing says which words a label was read from."
-    return (
-        f"The encoder {encoder!r} makes one state of the whole text, so nothing says which words a label was read from."
-    )
+    return f"The encoder {encoder!r} sees the text as a whole, so nothing says which words a label was read from."
 
 
 def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAnswer:

@@ -16,7 +16,7 @@ from .._version import __version__
 from ..errors import DataError, OrderfreeError
 from ..inference import Predictor
 from ..types import Example
-from .answers import asked_for, describe, explain, predict_sets, set_answer
+from .answers import asked_for, describe, explain, predict_texts, set_answer
 from .batching import Batcher
 from .guard import Guard
 from .measures import Measures
@@ -65,11 +65,16 @@ def create_app(
         texts = asked.all_texts
         _check_texts(texts, limits)
         request.state.noted |= {"texts": len(texts)} | ({"text": texts} if log_texts else {})
-        work = partial(predict_sets, adjusted, decoder)
+        work = partial(predict_texts, adjusted, decoder)
         found = await batcher.submit("predict" + asked.group, work, texts, limits.seconds)
         return PredictAnswer(
             decoder=plain,
-            predictions=[set_answer(predictor, *one, asked.probs, asked.alternatives) for one in found],
+            predictions=[
+                set_answer(
+                    predictor, one.label_sets[decoder], one.probs, one.truncated, asked.probs, asked.alternatives
+                )
+                for one in found
+            ],
         )
 
     @app.post("/v1/explain", responses=REFUSALS, summary="How the label set of one text came about")

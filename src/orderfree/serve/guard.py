@@ -1,4 +1,4 @@
-"""What stands around every route: request ids, the token, the size of bodies, log lines, counts, and the last resort."""
+"""What stands around every route: request ids, the token, the size of bodies, log lines, counts, the last resort."""
 
 from __future__ import annotations
 
