@@ -139,6 +139,10 @@ def _check_texts(texts: list[str], limits: ServiceLimits) -> None:
         if len(text) > limits.characters:
             detail = f"text {place + 1} has {len(text):,} characters; it may have {limits.characters:,}."
             raise Problem("invalid", detail)
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # JSON can spell what no text can hold
+            raise Problem("invalid", f"text {place + 1} holds one half of a surrogate pair.") from None
 
 
 def _try_out(predictor: Predictor) -> None:

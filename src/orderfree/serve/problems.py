@@ -72,5 +72,6 @@ def answer_with_problems(app: FastAPI) -> None:
 def _sentence(found: dict[str, Any]) -> str:
     """Without the input, which may be a text that nobody is to read again."""
     where = ".".join(str(part) for part in found["loc"] if part != "body")
+    where = where.encode(errors="backslashreplace").decode()  # a key may hold half a surrogate pair
     what = found["msg"].removeprefix("Value error, ")
     return f"{where or 'the body'}: {what[0].lower()}{what[1:]}."
