@@ -101,8 +101,7 @@ class Guard:
         """The whole body, read before any route runs; refused as soon as it is known to be too large."""
         most = self.limits.body_bytes
         too_large = Problem("body-too-large", f"the body may have {most:,} bytes; send fewer texts at a time.")
-        length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > most:
+        if int(headers.get("content-length", "0")) > most:
             raise too_large
         parts, size, more = [], 0, True
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import threading
@@ -229,6 +230,27 @@ def test_a_body_is_too_large_by_its_header_or_when_it_comes(predictor: Predictor
         refused(client.post("/v1/predict", content=parts, headers=kind), 413, "500 bytes")
     with opened(predictor, body_bytes=len(body)) as client:
         assert client.post("/v1/predict", content=body, headers=kind).status_code == 200
+
+
+def test_a_body_that_does_not_arrive_is_408(predictor: Predictor) -> None:
+    app = create_app(predictor, "fish", ServiceLimits(seconds=0.05))
+    head = [(b"host", b"localhost"), (b"content-length", b"9")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/predict", "headers": head, "query_string": b""}
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        if not sent:
+            sent.append("began")
+            return {"type": "http.request", "body": b"{", "more_body": True}
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(app(scope, receive, send))
+    assert sent[1]["status"] == 408
+    assert json.loads(sent[2]["body"])["type"] == "/docs#slow-request"
 
 
 @pytest.fixture
