@@ -28,8 +28,9 @@ def serve(
     max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Requests that may wait.")] = 64,
     batch_texts: Annotated[int, typer.Option("--batch-texts", min=1, help="Texts decoded together.")] = 64,
     batch_ms: Annotated[
-        float, typer.Option("--batch-ms", min=0, help="Milliseconds a request waits for others to join it.")
-    ] = 5.0,
+        float,
+        typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
+    ] = 10.0,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
     settings: Settings = None,
 ) -> None:

@@ -26,8 +26,9 @@ class _Job:
 class Batcher:
     """`async with Batcher(…) as batcher: await batcher.submit(…)`. Leaving it answers all that was accepted.
 
-    A batch is closed when it holds `batch_texts`, or `batch_seconds` after its first request; what comes while the
-    model works waits in the queue and is in the next one.
+    A batch is closed when it holds `batch_texts` or as many requests as were under way at once the last time, and
+    `batch_seconds` after its first one at the latest: a client that is alone never waits for others. What comes while
+    the model works waits in the queue and is in the next batch.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Batcher:
         self.batch_texts, self.batch_seconds = batch_texts, batch_seconds
         self.seen = seen  # told how many texts went to the model at once
         self.stopping = False  # True: what is waiting is answered, and nothing new is taken
+        self._under_way = self._most_under_way = 0  # requests now, and at most since the last batch was begun
         self._model_thread = ThreadPoolExecutor(1, "model")
 
     @property
@@ -64,12 +66,16 @@ class Batcher:
         except asyncio.QueueFull:
             detail = f"{self._queue.maxsize} requests are waiting already; ask again in a second."
             raise Problem("too-busy", detail, {"Retry-After": "1"}) from None
+        self._under_way += 1
+        self._most_under_way = max(self._most_under_way, self._under_way)
         try:
             async with asyncio.timeout(seconds):
                 return await job.answers
         except TimeoutError:  # the future is cancelled now, and the job left out if it has not begun
             detail = f"there was no answer within {seconds:g} seconds; send fewer or shorter texts."
             raise Problem("too-slow", detail) from None
+        finally:
+            self._under_way -= 1
 
     async def _serve(self) -> None:
         while not (self.stopping and self._queue.empty()):
@@ -80,16 +86,20 @@ class Batcher:
     async def _next_batch(self) -> list[_Job]:
         first = await self._queue.get()
         batch = [first] if first is not None else []
-        full_at = asyncio.get_running_loop().time() + self.batch_seconds
+        closes_at = asyncio.get_running_loop().time() + self.batch_seconds
+        expected = self._most_under_way
         while batch and sum(len(job.texts) for job in batch) < self.batch_texts:
+            if len(batch) >= expected and self._queue.empty():
+                break
             try:
-                async with asyncio.timeout_at(full_at):
+                async with asyncio.timeout_at(closes_at):
                     job = await self._queue.get()
             except TimeoutError:
                 break
             if job is None:  # nothing comes any more
                 break
             batch.append(job)
+        self._most_under_way = self._under_way
         return batch
 
     async def _answer(self, jobs: list[_Job]) -> None:

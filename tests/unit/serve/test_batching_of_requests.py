@@ -56,6 +56,29 @@ def test_requests_of_one_moment_are_one_batch_and_each_gets_its_own() -> None:
     assert "MainThread" not in work.threads
 
 
+def test_who_is_alone_does_not_wait_and_who_is_not_does() -> None:
+    """The number of requests under way closes these batches: to wait for the time would take half a minute."""
+    work = Upper()
+
+    async def scene() -> None:
+        async with Batcher(10, 100, LONG) as batcher:
+            for text in "ab":
+                assert await batcher.submit("g", work, [text], LONG) == [text.upper()]
+            work.open.clear()
+            first = asyncio.create_task(batcher.submit("g", work, ["c"], LONG))
+            await asyncio.sleep(0)
+            await until(lambda: batcher.waiting == 0)
+            late = [asyncio.create_task(batcher.submit("g", work, [text], LONG)) for text in "de"]
+            await asyncio.sleep(0)
+            work.open.set()
+            await first  # three were under way at once: the next batch waits for three
+            await batcher.submit("g", work, ["f"], LONG)
+            await asyncio.gather(*late)
+
+    run(scene)
+    assert work.batches == [["a"], ["b"], ["c"], ["d", "e", "f"]]
+
+
 def test_other_options_are_another_group() -> None:
     work, other = Upper(), Upper()
 
