@@ -47,8 +47,9 @@ def serving(model: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
         service.wait()
 
 
-def ask(url: str, texts: list[str], clients: int, seconds: float) -> dict[str, float]:
-    """Every client asks for one text after another until the time is over."""
+def ask(url: str, process: psutil.Process, texts: list[str], clients: int, seconds: float) -> dict[str, float]:
+    """Every client asks for one text after another until the time is over. The processor time of the service for each
+    request is told as well: it does not depend on what else the machine does."""
     answered, errors, waited = [0] * clients, [0] * clients, [[] for _ in range(clients)]
     ends = time.perf_counter() + seconds
 
@@ -66,11 +67,12 @@ def ask(url: str, texts: list[str], clients: int, seconds: float) -> dict[str, f
                 waited[number].append(time.perf_counter() - began)
 
     threads = [threading.Thread(target=client, args=(number,)) for number in range(clients)]
-    began = time.perf_counter()
+    began, used = time.perf_counter(), sum(process.cpu_times()[:2])
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    used = sum(process.cpu_times()[:2]) - used
     taken = sorted(itertools.chain.from_iterable(waited))
     return {
         "requests": sum(answered),
@@ -78,19 +80,20 @@ def ask(url: str, texts: list[str], clients: int, seconds: float) -> dict[str, f
         "per_second": round(sum(answered) / (time.perf_counter() - began), 1),
         "median_ms": round(1000 * taken[len(taken) // 2], 1),
         "p99_ms": round(1000 * taken[int(0.99 * len(taken))], 1),
+        "processor_ms": round(1000 * used / max(sum(answered), 1), 2),
     }
 
 
 def measure(model: Path, texts: list[str], seconds: float) -> dict[str, Any]:
     short = seconds / 3
-    with serving(model, "--batch-texts", "1") as (url, _):
-        ask(url, texts, CLIENTS, WARM_UP / 2)
-        unbatched = ask(url, texts, CLIENTS, short)
+    with serving(model, "--batch-texts", "1") as (url, process):
+        ask(url, process, texts, CLIENTS, WARM_UP / 2)
+        unbatched = ask(url, process, texts, CLIENTS, short)
     with serving(model) as (url, process):
-        ask(url, texts, CLIENTS, WARM_UP)
-        alone = ask(url, texts, 1, short)
+        ask(url, process, texts, CLIENTS, WARM_UP)
+        alone = ask(url, process, texts, 1, short)
         before = process.memory_info().rss
-        together = ask(url, texts, CLIENTS, seconds)
+        together = ask(url, process, texts, CLIENTS, seconds)
         after = process.memory_info().rss
     return {
         "one_at_a_time": alone,
@@ -98,6 +101,7 @@ def measure(model: Path, texts: list[str], seconds: float) -> dict[str, Any]:
         "four_clients_without_batching": unbatched,
         "gain": round(together["per_second"] / alone["per_second"], 2),
         "gain_over_no_batching": round(together["per_second"] / unbatched["per_second"], 2),
+        "gain_in_processor_time": round(alone["processor_ms"] / together["processor_ms"], 2),
         "resident_bytes": {"before": before, "after": after, "growth": round(after / before - 1, 4)},
     }
 

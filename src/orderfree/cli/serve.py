@@ -30,7 +30,7 @@ def serve(
     batch_ms: Annotated[
         float,
         typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
-    ] = 10.0,
+    ] = 20.0,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
     settings: Settings = None,
 ) -> None:

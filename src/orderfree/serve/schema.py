@@ -20,7 +20,7 @@ class ServiceLimits:
     seconds: float = 30.0  # from the last byte of a request to its answer, waiting included
     queue: int = 64  # requests that wait
     batch_texts: int = 64  # texts at which a batch is full
-    batch_seconds: float = 0.01  # longest wait for others, where others were there before
+    batch_seconds: float = 0.02  # longest wait for others, where others were there before
 
 
 class DecodeOptions(BaseModel):
