@@ -59,7 +59,7 @@ class Predictor:
     ) -> Predictor:
         """The same model decoded otherwise; nothing of it is copied. `thresholds`: of all labels, or by name."""
         if min_labels is not None and max_labels is not None and min_labels > max_labels:
-            raise OrderfreeError(f"min_labels is {min_labels} and max_labels {max_labels}; expected no more than that.")
+            raise OrderfreeError(f"min_labels is {min_labels}, more than max_labels, which is {max_labels}; lower it.")
         if isinstance(thresholds, Mapping):
             self._refuse_unknown(thresholds)
         fewest = self.limits.min_labels if min_labels is None else min(min_labels, len(self.labels))

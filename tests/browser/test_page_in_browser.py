@@ -166,7 +166,7 @@ def test_set_size_and_threshold(browser: Any, url: str) -> None:
     page.find("max-labels").send_keys("2", Keys.TAB)
     page.until(lambda: len(page.labels) == 2)
     page.find("min-labels").send_keys("3", Keys.TAB)
-    assert "min_labels is 3 and max_labels 2" in page.refused()
+    assert "min_labels is 3, more than max_labels" in page.refused()
 
 
 def test_errors_are_said_and_go_away(browser: Any, model: Any) -> None:

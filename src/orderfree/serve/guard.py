@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
 import json
 import logging
 import re
@@ -23,7 +24,7 @@ from .schema import ServiceLimits
 log = logging.getLogger("orderfree.serve")
 
 OPEN = {"/", "/page.css", "/page.js", "/docs", "/healthz", "/readyz"}  # nothing of the model is in there
-LOCAL_NAMES = {"localhost", "127.0.0.1", "[::1]"}
+METHODS = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}
 OUTSIDE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 SAFE_HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -79,15 +80,16 @@ class Guard:
             self.measures.running.dec()
             seconds = time.perf_counter() - began
             known = {getattr(route, "path", None) for route in scope["app"].routes}
-            path = scope["path"] if scope["path"] in known else "other"  # or anybody could make up names without end
-            self.measures.saw_request(scope["method"], path, status, seconds)
-            line = {"request_id": request_id, "method": scope["method"], "path": path, "status": status}
+            # else anybody could make up names to count without end
+            path = scope["path"] if scope["path"] in known else "other"
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            self.measures.saw_request(method, path, status, seconds)
+            line = {"request_id": request_id, "method": method, "path": path, "status": status}
             log.info("request", extra={"fields": line | {"ms": round(1000 * seconds, 1)} | noted})
 
     def _admit(self, path: str, headers: Headers) -> None:
         if self.token is None:
-            name = re.sub(r":\d+$", "", headers.get("host", ""))
-            if name.lower() not in LOCAL_NAMES:
+            if not _is_local(headers.get("host", "")):
                 detail = "without a token the service answers to localhost only; start it with --token-file."
                 raise Problem("wrong-host", detail)
             return
@@ -109,7 +111,7 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        break
+                        raise Problem("bad-request", "the connection was closed before the body was whole.")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     more = message.get("more_body", False)
@@ -124,6 +126,15 @@ class Guard:
             return whole.pop() if whole else await receive()
 
         return again
+
+
+def _is_local(host: str) -> bool:
+    """Whether a Host header names this machine: localhost or a loopback address, with or without a port."""
+    name = re.sub(r":\d+$", "", host).strip("[]").lower()
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
 
 
 class JsonLines(logging.Formatter):

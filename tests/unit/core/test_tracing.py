@@ -174,7 +174,7 @@ def test_one_threshold_for_all_or_label_by_label() -> None:
     assert predictor.own_thresholds is None  # the predictor itself is as it was
     with pytest.raises(OrderfreeError, match="'e' is no label"):
         predictor.adjusted({"e": 0.5})
-    with pytest.raises(OrderfreeError, match="min_labels is 3 and max_labels 2"):
+    with pytest.raises(OrderfreeError, match="min_labels is 3, more than max_labels"):
         predictor.adjusted(min_labels=3, max_labels=2)
 
 

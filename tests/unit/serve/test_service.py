@@ -341,7 +341,9 @@ def test_with_a_token_only_those_who_bring_it_are_answered(predictor: Predictor)
 
 def test_without_a_token_the_service_has_the_names_of_this_machine_only(client: TestClient) -> None:
     refused(client.get("/v1/model", headers={"host": "rebound.example:8000"}), 421, "--token-file")
-    for host in ("localhost:8000", "127.0.0.1", "[::1]:8000"):
+    for host in ("127.0.0.1.example", "localhost.example:80", "192.0.2.1", ""):
+        refused(client.get("/v1/model", headers={"host": host}), 421)
+    for host in ("localhost:8000", "LocalHost", "127.0.0.1", "127.0.0.2:80", "[::1]:8000", "[::1]"):
         assert client.get("/v1/model", headers={"host": host}).status_code == 200
 
 
@@ -372,12 +374,14 @@ def test_metrics_count_requests_texts_and_batches(predictor: Predictor) -> None:
         client.post("/v1/predict", json={})
         for path in ("/a", "/b"):
             client.get(path)
+        client.request("BREW", "/healthz")
         found = client.get("/metrics")
     assert found.headers["content-type"].startswith("text/plain; version=0.0.4")
     values = dict(line.rsplit(" ", 1) for line in found.text.splitlines() if not line.startswith("#"))
     assert float(values['orderfree_requests_total{method="POST",path="/v1/predict",status="200"}']) == 1
     assert float(values['orderfree_requests_total{method="POST",path="/v1/predict",status="422"}']) == 1
     assert float(values['orderfree_requests_total{method="GET",path="other",status="404"}']) == 2
+    assert float(values['orderfree_requests_total{method="other",path="/healthz",status="405"}']) == 1
     assert float(values["orderfree_texts_total"]) == 3
     assert float(values["orderfree_batch_texts_count"]) == 1
     assert float(values["orderfree_requests_running"]) == 1  # this one
