@@ -21,7 +21,6 @@ from .schema import (
     DecodeOptions,
     DecoderFacts,
     ExplainAnswer,
-    ExplainRequest,
     Generation,
     LabelWords,
     LimitsAnswer,
@@ -77,11 +76,11 @@ def set_answer(
     )
 
 
-def explain(predictor: Predictor, decoder: str, request: ExplainRequest) -> ExplainAnswer:
-    told = trace(predictor, Example("0", text=request.text), decoder)
+def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> ExplainAnswer:
+    told = trace(predictor, Example("0", text=text), decoder)
     generation = alternatives = None
     if told.told_by is not None:
-        steps = [_step(predictor, told, step, request.candidates) for step in told.steps]
+        steps = [_step(predictor, told, step, candidates) for step in told.steps]
         generation = Generation(decoder=told.told_by, steps=steps)
     if told.sets_of is not None:
         alternatives = Alternatives(decoder=told.sets_of, sets=_sets(told))

@@ -47,7 +47,6 @@ def create_app(
     batcher = Batcher(limits.queue, limits.batch_texts, limits.batch_seconds)
     measures = Measures(lambda: batcher.waiting)
     batcher.seen = measures.saw_batch
-    described = describe(predictor, name, limits)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
@@ -58,38 +57,45 @@ def create_app(
     app.state.batcher = batcher
     app.add_middleware(Guard, limits=limits, measures=measures, token=token)
     answer_with_problems(app)
+    _add_questions(app, predictor, batcher, limits, log_texts)
+    _add_facts(app, describe(predictor, name, limits), batcher, measures)
+    _add_pages(app)
+    return app
+
+
+def _add_questions(
+    app: FastAPI, predictor: Predictor, batcher: Batcher, limits: ServiceLimits, log_texts: bool
+) -> None:
+    """What the model is asked; only these wait for its thread."""
+
+    def admit(texts: list[str], request: Request) -> None:
+        _check_texts(texts, limits)
+        request.state.noted |= {"texts": len(texts)} | ({"text": texts} if log_texts else {})
 
     @app.post("/v1/predict", responses=REFUSALS, summary="Label sets of one text or many")
     async def predict(asked: PredictRequest, request: Request) -> PredictAnswer:
         adjusted, decoder, plain = asked_for(predictor, asked)
-        texts = asked.all_texts
-        _check_texts(texts, limits)
-        request.state.noted |= {"texts": len(texts)} | ({"text": texts} if log_texts else {})
+        admit(asked.all_texts, request)
         work = partial(predict_texts, adjusted, decoder)
-        found = await batcher.submit("predict" + asked.group, work, texts, limits.seconds)
-        return PredictAnswer(
-            decoder=plain,
-            predictions=[
-                set_answer(
-                    predictor, one.label_sets[decoder], one.probs, one.truncated, asked.probs, asked.alternatives
-                )
-                for one in found
-            ],
-        )
+        found = await batcher.submit("predict" + asked.group, work, asked.all_texts, limits.seconds)
+        sets = [(one.label_sets[decoder], one.probs, one.truncated) for one in found]
+        answers = [set_answer(predictor, *one, asked.probs, asked.alternatives) for one in sets]
+        return PredictAnswer(decoder=plain, predictions=answers)
 
     @app.post("/v1/explain", responses=REFUSALS, summary="How the label set of one text came about")
     async def explained(asked: ExplainRequest, request: Request) -> ExplainAnswer:
         adjusted, decoder, _ = asked_for(predictor, asked)
-        _check_texts([asked.text], limits)
-        request.state.noted |= {"texts": 1} | ({"text": [asked.text]} if log_texts else {})
+        admit([asked.text], request)
 
         def work(texts: list[str]) -> list[ExplainAnswer]:
-            return [explain(adjusted, decoder, asked.model_copy(update={"text": text})) for text in texts]
+            return [explain(adjusted, decoder, text, asked.candidates) for text in texts]
 
         group = f"explain {asked.candidates} {asked.group}"
         answer: ExplainAnswer = (await batcher.submit(group, work, [asked.text], limits.seconds))[0]
         return answer
 
+
+def _add_facts(app: FastAPI, described: ModelAnswer, batcher: Batcher, measures: Measures) -> None:
     @app.get("/v1/model", summary="What the model is and what it can be asked")
     async def model() -> ModelAnswer:
         return described
@@ -107,9 +113,6 @@ def create_app(
     @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus")
     async def counts() -> Response:
         return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
-
-    _add_pages(app)
-    return app
 
 
 def _add_pages(app: FastAPI) -> None:

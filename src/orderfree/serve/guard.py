@@ -78,14 +78,16 @@ class Guard:
                 await failed.response(request_id)(scope, receive, answer)
         finally:
             self.measures.running.dec()
-            seconds = time.perf_counter() - began
-            known = {getattr(route, "path", None) for route in scope["app"].routes}
-            # else anybody could make up names to count without end
-            path = scope["path"] if scope["path"] in known else "other"
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            self.measures.saw_request(method, path, status, seconds)
-            line = {"request_id": request_id, "method": method, "path": path, "status": status}
-            log.info("request", extra={"fields": line | {"ms": round(1000 * seconds, 1)} | noted})
+            self._note(scope, status, time.perf_counter() - began, noted)
+
+    def _note(self, scope: Scope, status: int, seconds: float, noted: dict[str, Any]) -> None:
+        """Counts the request and logs it. Unknown paths and methods share a name, or there would be no end of names."""
+        known = {getattr(route, "path", None) for route in scope["app"].routes}
+        path = scope["path"] if scope["path"] in known else "other"
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.measures.saw_request(method, path, status, seconds)
+        line = {"request_id": scope["state"]["id"], "method": method, "path": path, "status": status}
+        log.info("request", extra={"fields": line | {"ms": round(1000 * seconds, 1)} | noted})
 
     def _admit(self, path: str, headers: Headers) -> None:
         if self.token is None:
