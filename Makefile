@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install demo test lint bench results clean
+.PHONY: help install browser demo test lint bench results clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -17,6 +17,11 @@ install: .venv/installed ## Create .venv and install orderfree with the pinned v
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
 	touch $@
 
+browser: ## Install Chromium for the tests of the page (Debian, as root); they are skipped where it is missing
+	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } \
+	  || echo "chromium-driver is not here and cannot be installed (that takes root and apt-get): no tests of the page"
+
 demo: install ## Train on the toy corpus, evaluate every decoder, predict three new texts, write a report
 	$(BIN)/orderfree demo --out demo --overwrite
 
@@ -26,7 +31,7 @@ lint: install ## Style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint ## Lint, types, import layers and all tests
+test: lint browser ## Lint, types, import layers and all tests
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: install ## Speed and memory, as ratios taken in one run

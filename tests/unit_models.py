@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
-from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
+from orderfree.build import build_network, complete_config, encoder_options, featurizer_class, input_kind
 from orderfree.checkpoint import TrainedModel
 from orderfree.data.labels import LabelVocabulary
 from orderfree.testing.contracts import example_inputs
 
+SIZES: dict[str, dict[str, Any]] = {
+    "sparse": {"hidden": 8},
+    "bilstm": {"hidden": 4, "embedding": 6, "layers": 1},
+    "linear": {"leads": [2]},
+    "hybrid": {"parts": {"linear": {}, "bilstm": {"hidden": 4, "embedding": 6, "layers": 1}}, "hidden": 8},
+    "dense": {},
+}
 
-def made_model(seed: int, sequence: str | None = "ocd") -> TrainedModel:
+
+def made_model(
+    seed: int,
+    sequence: str | None = "ocd",
+    encoder: str = "sparse",
+    labels: tuple[str, ...] = ("a", "b", "c", "d"),
+    **changes: Any,
+) -> TrainedModel:
+    """`changes`: settings of `model`."""
+    sizes = {"label_embedding": 5, "decoder_hidden": 6, "br_hidden": 7}
     raw = {
-        "model": {"label_embedding": 5, "decoder_hidden": 6, "br_hidden": 7, "encoder_options": {"hidden": 8}},
+        "model": {"encoder": encoder, "encoder_options": SIZES[encoder], **sizes, **changes},
         "objective": {"sequence": sequence},
     }
     config = complete_config(raw, "a test")
     torch.manual_seed(seed)
-    featurizer = featurizer_class(config).fit(example_inputs("bag"), config.data, encoder_options(config))
-    labels = LabelVocabulary.count([("a", "b", "c", "d"), ("a", "b"), ("a",), ()], "a test")
-    network = build_network(config, featurizer.input_size, len(labels))
+    featurizer = featurizer_class(config).fit(example_inputs(input_kind(config)), config.data, encoder_options(config))
+    known = LabelVocabulary.count([labels, labels[:2], labels[:1], ()], "a test")
+    network = build_network(config, featurizer.input_size, len(known))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.8)
-    return TrainedModel(config, labels, featurizer, network)
+    return TrainedModel(config, known, featurizer, network)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .build import check_decoder, decoders_of, default_decoder, search_limits
 from .checkpoint import TrainedModel, load_model
@@ -41,12 +43,33 @@ class Predictor:
         self.device = next(trained.network.parameters()).device
         self.labels = trained.labels
         self.limits: Limits = search_limits(trained.config, trained.labels)
+        self.own_thresholds: float | Mapping[str, float] | None = None  # before those tuned on validation
         self.decoders = decoders_of(trained.config)
         self.default_decoder = default_decoder(trained.config)
 
     @classmethod
     def load(cls, directory: Path | str) -> Predictor:
         return cls(load_model(directory))
+
+    def adjusted(
+        self,
+        thresholds: float | Mapping[str, float] | None = None,
+        min_labels: int | None = None,
+        max_labels: int | None = None,
+    ) -> Predictor:
+        """The same model decoded otherwise; nothing of it is copied. `thresholds`: of all labels, or by name."""
+        if min_labels is not None and max_labels is not None and min_labels > max_labels:
+            raise OrderfreeError(f"min_labels is {min_labels}, more than max_labels, which is {max_labels}; lower it.")
+        if isinstance(thresholds, Mapping):
+            self._refuse_unknown(thresholds)
+        fewest = self.limits.min_labels if min_labels is None else min(min_labels, len(self.labels))
+        most = self.limits.max_labels if max_labels is None else min(max_labels, len(self.labels))
+        if max_labels is None:
+            most = max(most, fewest)
+        other = copy(self)
+        other.own_thresholds = thresholds
+        other.limits = replace(self.limits, min_labels=min(fewest, most), max_labels=most)
+        return other
 
     @torch.inference_mode()
     def start(self, inputs: EncoderInput) -> DecodeInput:
@@ -65,15 +88,26 @@ class Predictor:
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
         """`decoder` is the name of a search, or `best:` and a metric: what was best for it on validation."""
         name, metric = self.resolve(decoder)
-        tuned = self.trained.thresholds.get(name, {})
-        threshold = tuned.get(metric, tuned.get(USUAL_METRIC))
-        if threshold is not None:
-            each = torch.as_tensor(threshold, dtype=torch.float32, device=self.device).expand(len(self.labels))  # (L,)
-            given = replace(given, thresholds=each)
+        given = replace(given, thresholds=self.thresholds(decoder))
         limits = self.limits
         if decoder.startswith(BEST) and metric in self.trained.powers:
             limits = replace(limits, br_power=self.trained.powers[metric])
         return searches[name](given, limits)
+
+    def thresholds(self, decoder: str) -> Tensor | None:
+        """(L,) the probabilities at which this decoder says yes; None: it has none, or one half for all labels."""
+        name, metric = self.resolve(decoder)
+        tuned = self.trained.thresholds.get(name, {})
+        own = self.own_thresholds
+        everywhere = None if isinstance(own, Mapping) else own
+        value = tuned.get(metric, tuned.get(USUAL_METRIC)) if everywhere is None else everywhere
+        if searches[name].log_odds is None or (value is None and own is None):
+            return None
+        each = torch.as_tensor(0.5 if value is None else value, dtype=torch.float32, device=self.device)
+        each = each.expand(len(self.labels)).clone()  # (L,)
+        for label, threshold in own.items() if isinstance(own, Mapping) else ():
+            each[self.labels.ids[label]] = threshold
+        return each
 
     def resolve(self, decoder: str) -> tuple[str, str]:
         """The search to run and the metric its threshold is tuned for."""
@@ -125,15 +159,16 @@ class Predictor:
             names = [tuple(row) for row in islice(wanted, len(chunk))]
             if len(names) < len(chunk):
                 raise OrderfreeError("there are fewer sets than examples; give one for each.")
-            unknown = [name for row in names for name in row if name not in self.labels.ids]
-            if unknown:
-                raise OrderfreeError(
-                    f"{unknown[0]!r} is no label of this model.{nearest(unknown[0], list(self.labels.names))}"
-                )
+            self._refuse_unknown(name for row in names for name in row)
             ids = [np.array(self.labels.known(row), dtype=np.int64) for row in names]
             chosen = torch.from_numpy(self.labels.one_hot(ids)).to(self.device)
             found.append(set_log_prob(given, chosen, self.limits).cpu().numpy())
         return np.concatenate(found)
+
+    def _refuse_unknown(self, names: Iterable[str]) -> None:
+        for name in names:
+            if name not in self.labels.ids:
+                raise OrderfreeError(f"{name!r} is no label of this model.{nearest(name, list(self.labels.names))}")
 
     def _batches(self, examples: Iterable[Example]) -> Iterator[tuple[list[Example], DecodeInput]]:
         """In the order of the examples."""

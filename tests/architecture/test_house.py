@@ -14,7 +14,7 @@ from orderfree.build import load_config
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "orderfree"
 FILES = sorted(SOURCE.rglob("*.py"))
-HEAVY = ("torch", "sklearn", "pyarrow", "accelerate", "tokenizers")
+HEAVY = ("torch", "sklearn", "pyarrow", "accelerate", "tokenizers", "fastapi", "uvicorn")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from orderfree.build import complete_config
+from orderfree.build import complete_config, encoder_options, featurizer_class
 from orderfree.config import DataConfig
 from orderfree.data.featurizers.bag import BagFeaturizer
 from orderfree.data.featurizers.embedder import Embedder
@@ -41,6 +41,16 @@ def test_a_vector_is_the_mean_of_the_token_states(pretrained: Path) -> None:
         with torch.inference_mode():
             mean = network(input_ids=torch.tensor([ids])).last_hidden_state[0].mean(dim=0).numpy()
         np.testing.assert_allclose(vector, mean / np.linalg.norm(mean), atol=1e-5)
+
+
+def test_tokens_say_where_they_stand(pretrained: Path) -> None:
+    raw = {"model": {"encoder": "transformer", "encoder_options": {"pretrained": str(pretrained), "tokens": 6}}}
+    config = complete_config(raw, "a test")
+    featurizer = featurizer_class(config).fit([], config.data, encoder_options(config))
+    text = "red  fish,\nin a big pond"
+    spans = featurizer.spans(text)  # type: ignore[attr-defined]
+    assert [text[slice(*span)] if span else None for span in spans] == [None, "red", "fish", ",", "in", None]
+    assert len(spans) == featurizer.encode(Example("1", text=text)).length
 
 
 def test_long_texts_are_cut(pretrained: Path) -> None:

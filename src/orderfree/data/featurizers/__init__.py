@@ -9,6 +9,8 @@ A featurizer is a class with
     collate(list of arrays) -> EncoderInput
     input_size                      vocabulary size, or features per frame; of several parts, one for each
     save(directory), load(directory, data)
+and, where every state of its encoder stands for a piece of the text,
+    spans(text)                     where each of them stands: first character, one behind the last; or None: nowhere
 """
 
 from __future__ import annotations

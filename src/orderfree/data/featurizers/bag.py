@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain, islice
 from math import log
 from pathlib import Path
@@ -25,6 +26,7 @@ from .embedder import Embedder
 CHARACTERS = "~"  # before a character n-gram
 LEAD = "{}^"  # before a word among the first so many
 LEAD_WEIGHT = 0.6  # length of such a bag; that of the words is 1
+LEADING = re.compile(r"^\d+\^")  # how a term with LEAD begins; no word holds a ^
 WORD = re.compile(r"(?u)\b\w\w+\b")  # what scikit-learn's TfidfVectorizer calls a word
 
 
@@ -155,6 +157,11 @@ class BagFeaturizer:
         weights = (1 + np.log(frequency)) * self._idf[indices] if len(indices) else frequency
         norm = np.sqrt((weights**2).sum())
         return indices, weights * (length / norm) if norm > 0 else weights
+
+    @cached_property
+    def term_names(self) -> list[str] | None:
+        """Every term as a person reads it: a word among the first ones is that word. None: libsvm features."""
+        return None if self.terms is None else [LEADING.sub("", term) for term in self.terms]
 
     def collate(self, rows: Sequence[Arrays]) -> BagInput:
         lengths = np.array([len(row["indices"]) for row in rows])

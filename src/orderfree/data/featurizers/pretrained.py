@@ -37,6 +37,11 @@ class WordpieceFeaturizer(WordFeaturizer):
         tokens = np.asarray(encoded.ids or [self.padding], dtype=np.int32)
         return Encoded({"tokens": tokens}, len(tokens), bool(encoded.overflowing))
 
+    def spans(self, text: str) -> list[tuple[int, int] | None]:
+        """None: a special token, which stands nowhere."""
+        offsets = self.tokenizer.encode(text).offsets
+        return [(start, end) if end > start else None for start, end in offsets] or [None]
+
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Any) -> WordpieceFeaturizer:
         return cls(read_tokenizer(directory / "tokenizer.json"), token_limit(options.tokens, options.architecture))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
@@ -57,6 +59,15 @@ class WordFeaturizer:
         truncated = len(pieces) > self.max_words or len(ids) > self.max_words
         tokens = np.asarray(ids[: self.max_words] or [self.unknown], dtype=np.int32)  # an empty text is one unknown
         return Encoded({"tokens": tokens}, len(tokens), truncated)
+
+    def spans(self, text: str) -> list[tuple[int, int] | None]:
+        """Where every token of `encode` stands in the text: the first character and the one behind the last."""
+        words = list(islice(re.finditer(r"\S+", text), self.max_words))
+        joined = " ".join(word.group() for word in words)
+        # the place in `text` of every character of `joined`, the spaces between words included
+        origin = [place for word in words for place in range(word.start(), word.end() + 1)]
+        offsets = self.tokenizer.encode(joined, add_special_tokens=False).offsets[: self.max_words]
+        return [(origin[start], origin[end - 1] + 1) for start, end in offsets] or [None]
 
     def collate(self, rows: Sequence[Arrays]) -> TokenInput:
         lengths = torch.tensor([len(row["tokens"]) for row in rows])  # (B,)

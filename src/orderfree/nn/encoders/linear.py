@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...config import BagOptions
@@ -59,6 +59,10 @@ class LinearEncoder(nn.Module):
             scores = bag + self.bias
         mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
         return EncoderOutput(scores[:, None], mask, scores[None], scores)
+
+    def contributions(self, inputs: BagInput) -> Tensor:
+        """(N, L): what every term of a bag adds to the score of every label; with the bias they make the scores."""
+        return inputs.weights[:, None] * self.terms[inputs.indices]
 
     def solve(self, features: Any, targets: np.ndarray, seed: int, out_of_fold: bool = True) -> np.ndarray | None:
         """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool.

@@ -1,0 +1,56 @@
+"""`orderfree serve`: a model as a web service with a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..errors import MissingLibraryError
+from .common import RunDirectory, Settings, open_run
+
+
+def serve(
+    run: RunDirectory,
+    host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", help="File with the token requests must bring; needed off this machine."),
+    ] = None,
+    max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes a request may have.")] = 2_000_000,
+    max_texts: Annotated[int, typer.Option("--max-texts", min=1, help="Texts a request may have.")] = 256,
+    max_characters: Annotated[
+        int, typer.Option("--max-characters", min=1, help="Characters a text may have.")
+    ] = 100_000,
+    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds a request may take.")] = 30.0,
+    max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Requests that may wait.")] = 64,
+    batch_texts: Annotated[int, typer.Option("--batch-texts", min=1, help="Texts decoded together.")] = 64,
+    batch_ms: Annotated[
+        float,
+        typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
+    ] = 20.0,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
+    settings: Settings = None,
+) -> None:
+    """Serve a model: a page to try it in a browser, and a JSON interface for programs."""
+    try:
+        from ..serve.app import create_app
+        from ..serve.schema import ServiceLimits
+        from ..serve.server import address_of, listen, read_token, run_server
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette", "prometheus_client"):
+            raise
+        raise MissingLibraryError('the service needs: pip install "orderfree[serve]".') from None
+
+    limits = ServiceLimits(max_body, max_texts, max_characters, timeout, max_queue, batch_texts, batch_ms / 1000)
+    token = read_token(token_file) if token_file is not None else None
+    with listen(host, port, token) as listener:
+        predictor, _ = open_run(run, settings, None)
+        app = create_app(predictor, run.resolve().name, limits, token, log_texts)
+        print(f"{run} is served at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
+        run_server(app, listener, limits)
+
+
+ALL = (serve,)

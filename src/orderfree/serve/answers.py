@@ -1,0 +1,203 @@
+"""From requests to answers, through the Predictor. What is here runs in the thread that owns the model."""
+
+from __future__ import annotations
+
+from math import exp
+
+import numpy as np
+
+from .._version import __version__
+from ..build import check_decoder
+from ..decoding.search import searches
+from ..errors import OrderfreeError
+from ..inference import BEST, Prediction, Predictor
+from ..tracing import Step, Trace, trace
+from ..types import Example, LabelSet
+from .schema import (
+    Alternatives,
+    AlternativeSet,
+    Candidate,
+    ComparedLabel,
+    DecodeOptions,
+    DecoderFacts,
+    ExplainAnswer,
+    Generation,
+    LabelWords,
+    LimitsAnswer,
+    ModelAnswer,
+    RankedSet,
+    ServiceLimits,
+    SetAnswer,
+    StepAnswer,
+    WeighedWord,
+)
+
+COMPARED = 12  # labels of the comparison, besides those chosen
+
+
+def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, str, str]:
+    """The predictor with these options, the decoder to ask it for, and the decoder's plain name; wrong ones refused."""
+    if options.decoder and options.optimize_for:
+        raise OrderfreeError("`decoder` names one and `optimize_for` lets validation choose one; give one of them.")
+    decoder = options.decoder or (BEST + options.optimize_for if options.optimize_for else predictor.default_decoder)
+    if options.decoder is not None and options.decoder.startswith(BEST):
+        raise OrderfreeError(f"`decoder` is {decoder!r}; give the metric as `optimize_for`.")
+    name, _ = predictor.resolve(decoder)
+    check_decoder(predictor.trained.config, name)
+    if options.thresholds is not None and searches[name].log_odds is None:
+        using = [known for known in predictor.decoders if searches[known].log_odds is not None]
+        raise OrderfreeError(f"the decoder {name!r} knows no thresholds; those that do: {', '.join(using) or 'none'}.")
+    return predictor.adjusted(options.thresholds, options.min_labels, options.max_labels), decoder, name
+
+
+def predict_texts(predictor: Predictor, decoder: str, texts: list[str]) -> list[Prediction]:
+    examples = [Example(str(place), text=text) for place, text in enumerate(texts)]
+    return list(predictor.predict(examples, [decoder]))
+
+
+def set_answer(
+    predictor: Predictor,
+    found: LabelSet,
+    probs: np.ndarray | None,
+    truncated: bool,
+    which: str = "predicted",
+    alternatives: int = 0,
+) -> SetAnswer:
+    shown = None
+    if probs is not None and which != "none":
+        ids = predictor.labels.ids
+        names = predictor.labels.names if which == "all" else found.labels
+        shown = {name: round(float(probs[ids[name]]), 6) for name in names}
+    others = [
+        AlternativeSet(labels=list(labels), log_prob=log_prob) for labels, log_prob in found.alternatives[:alternatives]
+    ]
+    return SetAnswer(
+        labels=list(found.labels), log_prob=found.log_prob, probs=shown, alternatives=others, truncated=truncated
+    )
+
+
+def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> ExplainAnswer:
+    told = trace(predictor, Example("0", text=text), decoder)
+    generation = alternatives = None
+    if told.told_by is not None:
+        steps = [_step(predictor, told, step, candidates) for step in told.steps]
+        generation = Generation(decoder=told.told_by, steps=steps)
+    if told.sets_of is not None:
+        alternatives = Alternatives(decoder=told.sets_of, sets=_sets(told))
+    weights = None
+    if told.word_weights is not None:
+        weights = [
+            LabelWords(label=one.label, words=[WeighedWord(word=word, weight=weight) for word, weight in one.words])
+            for one in told.word_weights
+        ]
+    return ExplainAnswer(
+        decoder=predictor.resolve(decoder)[0],
+        prediction=set_answer(predictor, told.chosen, told.br_probs, told.truncated),
+        generation=generation,
+        spans=None if told.spans is None else [span for span in told.spans if span is not None],
+        word_weights=weights,
+        words_missing=_words_missing(predictor, told),
+        alternatives=alternatives,
+        comparison=_comparison(predictor, told),
+    )
+
+
+def _step(predictor: Predictor, told: Trace, step: Step, candidates: int) -> StepAnswer:
+    names = (*predictor.labels.names, None)
+    taken = names.index(step.taken)
+    shown = np.argsort(-step.probs, kind="stable")[:candidates].tolist()
+    shown = [place for place in shown if step.probs[place] > 0]
+    if taken not in shown:
+        shown[-1:] = [taken]
+    br = told.br_probs
+    attention = None
+    if step.attention is not None and told.spans is not None:
+        attention = [round(float(w), 5) for w, span in zip(step.attention, told.spans, strict=True) if span is not None]
+    return StepAnswer(
+        taken=step.taken,
+        prob=step.prob,
+        may_stop=step.may_stop,
+        must_stop=step.must_stop,
+        candidates=[
+            Candidate(
+                label=names[place],
+                prob=float(step.probs[place]),
+                br_prob=float(br[place]) if br is not None and names[place] is not None else None,
+            )
+            for place in shown
+        ],
+        attention=attention,
+    )
+
+
+def _sets(told: Trace) -> list[RankedSet]:
+    return [
+        RankedSet(
+            labels=list(one.labels),
+            prob=min(exp(one.log_prob), 1.0),
+            br_prob=None if one.br_log_prob is None else min(exp(one.br_log_prob), 1.0),
+        )
+        for one in told.sets
+    ]
+
+
+def _comparison(predictor: Predictor, told: Trace) -> list[ComparedLabel]:
+    """Labels that were chosen, and those either decoder finds most probable, by falling probability."""
+    size = len(predictor.labels)
+    both = np.stack([probs if probs is not None else np.zeros(size) for probs in (told.br_probs, told.sequence_probs)])
+    highest = both.max(axis=0)  # (L,)
+    chosen = set(predictor.labels.known(told.chosen.labels))
+    order = np.argsort(-highest, kind="stable").tolist()
+    shown = chosen | set(order[:COMPARED])
+
+    def at(probs: np.ndarray | None, place: int) -> float | None:
+        return None if probs is None else float(probs[place])
+
+    return [
+        ComparedLabel(
+            label=predictor.labels.names[place],
+            chosen=place in chosen,
+            br_prob=at(told.br_probs, place),
+            br_threshold=at(told.br_thresholds, place),
+            sequence_prob=at(told.sequence_probs, place),
+        )
+        for place in order
+        if place in shown
+    ]
+
+
+def _words_missing(predictor: Predictor, told: Trace) -> str | None:
+    if told.word_weights is not None or any(step.attention is not None for step in told.steps):
+        return None
+    encoder = predictor.trained.config.model.encoder
+    if told.spans is not None:
+        return "This model has no label decoder with attention, so nothing says which words a label was read from."
+    return f"The encoder {encoder!r} sees the text as a whole, so nothing says which words a label was read from."
+
+
+def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAnswer:
+    trained = predictor.trained
+    return ModelAnswer(
+        name=name,
+        version=__version__,
+        encoder=trained.config.model.encoder,
+        labels=dict(zip(trained.labels.names, trained.labels.counts, strict=True)),
+        decoders=[
+            DecoderFacts(
+                name=known, has_order=searches[known].has_order, has_threshold=searches[known].log_odds is not None
+            )
+            for known in predictor.decoders
+        ],
+        default_decoder=predictor.default_decoder,
+        best_decoder=dict(trained.decisions),
+        min_labels=predictor.limits.min_labels,
+        max_labels=predictor.limits.max_labels,
+        max_words=trained.config.data.max_words,
+        limits=LimitsAnswer(
+            body_bytes=limits.body_bytes,
+            texts=limits.texts,
+            characters=limits.characters,
+            seconds=limits.seconds,
+            queue=limits.queue,
+        ),
+    )

@@ -1,0 +1,364 @@
+// The page: asks /v1/explain and shows the answer. Labels and texts may hold anything, so they only ever become text nodes.
+
+const MISSING = "–";
+const $ = (id) => document.getElementById(id);
+let model = null; // what /v1/model says
+let shown = null; // { text, answer } on the page
+let asking = null; // AbortController of the request under way
+
+// ------------------------------------------------------------------ making elements
+
+function element(name, attributes = {}, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key === "class") made.className = value;
+    else if (value === true) made.setAttribute(key, "");
+    else if (value !== false && value != null) made.setAttribute(key, value);
+  }
+  made.append(...children);
+  return made;
+}
+
+function percent(share) {
+  if (share == null) return MISSING;
+  if (share > 0 && share < 0.001) return "< 0.1 %";
+  if (share < 1 && share > 0.999) return "> 99.9 %";
+  return `${(100 * share).toFixed(1)} %`;
+}
+
+function bar(share, kind = "") {
+  const inner = element("i");
+  inner.style.width = `${100 * Math.min(share ?? 0, 1)}%`;
+  return element("span", { class: `bar ${kind}`, "aria-hidden": "true" }, inner);
+}
+
+function measured(share, kind, threshold) {
+  const drawn = bar(share, kind);
+  if (threshold != null) {
+    drawn.classList.add("tick");
+    drawn.style.setProperty("--at", `${100 * Math.min(threshold, 0.99)}%`);
+  }
+  return element("td", {}, element("span", { class: "measure" }, drawn, element("span", { class: "number" }, percent(share))));
+}
+
+function chip(label, share, kind) {
+  const made = element("li", { class: `chip ${kind}` }, element("b", {}, label));
+  if (share != null) made.append(element("span", { class: "share" }, share));
+  return made;
+}
+
+function headings(row, names) {
+  row.replaceChildren(...names.map((name) => element("th", { scope: "col" }, name)));
+}
+
+// ------------------------------------------------------------------ asking the service
+
+async function call(path, body, signal) {
+  const headers = {};
+  const token = $("token").value.trim();
+  if (token) headers.Authorization = `Bearer ${token}`;
+  if (body) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The service cannot be reached; is it still running?");
+  }
+  const answer = await response.json().catch(() => null);
+  if (response.ok && answer) return answer;
+  if (response.status === 401) $("token-row").hidden = false;
+  throw new Error(answer?.detail ? `${answer.title}: ${answer.detail}` : `The service answered with status ${response.status}.`);
+}
+
+function options() {
+  const number = (id) => ($(id).value === "" ? undefined : Number($(id).value));
+  return {
+    decoder: $("decoder").value || undefined,
+    optimize_for: $("metric").value || undefined,
+    thresholds: $("threshold").disabled ? undefined : number("threshold"),
+    min_labels: number("min-labels"),
+    max_labels: number("max-labels"),
+  };
+}
+
+async function predict() {
+  const text = $("text").value;
+  if (!text.trim()) return fail(new Error("Enter a text first."), $("text"));
+  if (Array.from(text).length > (model?.limits.characters ?? Infinity)) {
+    return fail(new Error(`The text is too long: this service reads up to ${model.limits.characters.toLocaleString("en")} characters.`), $("text"));
+  }
+  asking?.abort();
+  const mine = (asking = new AbortController());
+  $("predict").setAttribute("aria-disabled", "true");
+  $("status").textContent = "Predicting …";
+  try {
+    if (!model) await describe();
+    const answer = await call("v1/explain", { text, ...options() }, mine.signal);
+    shown = { text, answer };
+    $("problem").hidden = true;
+    show();
+  } catch (error) {
+    if (error.name !== "AbortError") fail(error);
+  } finally {
+    if (asking === mine) {
+      asking = null;
+      $("predict").removeAttribute("aria-disabled");
+    }
+  }
+}
+
+function fail(error, focus) {
+  $("status").textContent = "";
+  $("problem").textContent = error.message;
+  $("problem").hidden = false;
+  $("results").classList.toggle("stale", shown !== null);
+  focus?.focus();
+}
+
+// ------------------------------------------------------------------ the model
+
+async function describe() {
+  model = await call("v1/model");
+  const count = Object.keys(model.labels).length;
+  $("model-name").textContent = model.name;
+  $("model-facts").textContent = `${count.toLocaleString("en")} labels · encoder ${model.encoder} · version ${model.version}`;
+  document.title = `${model.name} · orderfree`;
+  const named = (value, text) => element("option", { value }, text);
+  $("decoder").replaceChildren(
+    named("", `the model's own (${model.default_decoder})`),
+    ...model.decoders.map((one) => named(one.name, one.name)),
+  );
+  const metrics = Object.entries(model.best_decoder);
+  $("metric").replaceChildren(named("", MISSING), ...metrics.map(([metric, best]) => named(metric, `${metric.replaceAll("_", " ")} (${best})`)));
+  $("metric-row").hidden = metrics.length === 0;
+  $("min-labels").placeholder = `${model.min_labels}`;
+  $("max-labels").placeholder = `${model.max_labels}`;
+  thresholdOrNot();
+}
+
+function thresholdOrNot() {
+  const name = $("decoder").value || model?.best_decoder[$("metric").value] || model?.default_decoder;
+  const known = model?.decoders.find((one) => one.name === name);
+  $("threshold").disabled = !known?.has_threshold;
+  $("threshold").placeholder = known?.has_threshold ? "tuned" : "none";
+}
+
+// ------------------------------------------------------------------ showing an answer
+
+function show() {
+  const { answer } = shown;
+  $("results").hidden = false;
+  $("results").classList.remove("stale");
+  showSet(answer);
+  showSteps(answer);
+  showWordChoices(answer);
+  showSets(answer);
+  showComparison(answer);
+  const labels = answer.prediction.labels;
+  const many = labels.length === 1 ? "1 label" : `${labels.length} labels`;
+  const names = element("span", { class: "unseen" }, `: ${labels.join(", ")}`);
+  $("status").replaceChildren(`${labels.length ? many : "No label at all"}, by ${answer.decoder}`, ...(labels.length ? [names] : []));
+}
+
+function showSet({ prediction, comparison }) {
+  const share = new Map(comparison.map((one) => [one.label, one.br_prob ?? one.sequence_prob]));
+  $("chips").replaceChildren(...prediction.labels.map((label) => chip(label, percent(share.get(label)), "chosen")));
+  const source = prediction.probs ? "Probabilities are those of binary relevance." : "Probabilities are shares of the label decoder's sets.";
+  const cut = prediction.truncated ? ` Only the first ${model.max_words.toLocaleString("en")} words were read.` : "";
+  $("set-note").textContent = (prediction.labels.length ? source : "The model predicts the empty set.") + cut;
+}
+
+function showSteps({ generation, decoder, prediction }) {
+  $("steps-section").hidden = !generation;
+  if (!generation) return;
+  const whose =
+    generation.decoder === decoder
+      ? "What the label decoder thought of at each step (blue), and what was taken."
+      : `${decoder} takes labels in no order; this is how the label decoder alone (${generation.decoder}) generates its set.`;
+  const beside = prediction.probs ? " Orange: binary relevance." : "";
+  const weighed = prediction.probs && ["joint", "rescore"].includes(generation.decoder) ? ` ${decoder} weighs the two.` : "";
+  $("steps-note").textContent = whose + beside + weighed;
+  const taken = [];
+  $("steps").replaceChildren(...generation.steps.map((step, place) => {
+    const card = stepCard(step, place, [...taken]);
+    if (step.taken !== null) taken.push(step.taken);
+    return card;
+  }));
+}
+
+function stepCard(step, place, before) {
+  const title = element("h3", {}, element("span", {}, `${place + 1}. `), step.taken ?? "stop", element("span", {}, ` ${percent(step.prob)}`));
+  const notes = [];
+  if (before.length) notes.push(`after ${before.join(", ")}`);
+  if (step.must_stop) notes.push("no more labels are allowed");
+  if (!step.may_stop) notes.push("may not stop yet");
+  const worthALine = (one, rank) => rank < 3 || one.prob >= 0.001 || one.label === null || one.label === step.taken;
+  const rows = step.candidates.filter(worthALine).map((one) => {
+    const kind = `${one.label === step.taken ? "taken" : ""} ${one.label === null ? "stop" : ""}`;
+    const name = element("span", { class: "name", title: one.label ?? "stop" }, one.label ?? "stop");
+    if (one.label === step.taken) name.append(element("span", { class: "unseen" }, " (taken)"));
+    const bars = element("span", { class: one.br_prob === null ? "" : "pair" }, bar(one.prob));
+    if (one.br_prob !== null) bars.append(bar(one.br_prob, "br"));
+    return element("li", { class: kind }, name, bars, element("span", { class: "number" }, percent(one.prob)));
+  });
+  return element("li", { class: "step" }, title, element("p", { class: "hint" }, notes.join("; ") || "at the start"), element("ul", { class: "bars" }, ...rows));
+}
+
+// ------------------------------------------------------------------ words
+
+function showWordChoices(answer) {
+  const attended = answer.generation?.steps.filter((step) => step.attention) ?? [];
+  const choices = attended.length
+    ? attended.map((step, place) => ({ name: `${place + 1}. ${step.taken ?? "stop"}`, attention: step.attention }))
+    : (answer.word_weights ?? []).map((one) => ({ name: one.label, words: one.words }));
+  $("words-note").textContent = wordsNote(answer, attended.length > 0, choices.length);
+  const legend = $("words-choice").firstElementChild;
+  $("words-choice").replaceChildren(legend, ...choices.map((choice, place) => {
+    const radio = element("input", { type: "radio", name: "whose", checked: place === 0 });
+    radio.addEventListener("change", () => showWords(choice));
+    return element("label", {}, radio, choice.name);
+  }));
+  $("words-choice").hidden = $("words").hidden = choices.length === 0;
+  if (choices.length) showWords(choices[0]);
+  else $("word-list").replaceChildren();
+}
+
+function wordsNote(answer, attended, choices) {
+  if (attended) return "Words that the attention of each step read; the darker, the more.";
+  if (answer.words_missing) return answer.words_missing;
+  if (!choices) return "No label was predicted, so there is nothing to mark.";
+  return "Words that add most to a label's linear score (blue) or take most from it (orange). Both decoders start from these scores.";
+}
+
+function showWords(choice) {
+  if (choice.attention) showAttention(choice.attention);
+  else showWeights(choice.words);
+}
+
+function marked(text, strength, title) {
+  const made = element("mark", { title }, text);
+  made.style.backgroundColor = `rgba(var(${strength < 0 ? "--against" : "--mark"}), ${Math.min(Math.abs(strength), 1) * 0.55})`;
+  return made;
+}
+
+function showAttention(attention) {
+  const characters = Array.from(shown.text); // spans count characters, not UTF-16 units
+  const highest = Math.max(...attention, 1e-9);
+  const parts = [];
+  let end = 0;
+  shown.answer.spans.forEach(([from, to], place) => {
+    parts.push(characters.slice(end, from).join(""), marked(characters.slice(from, to).join(""), attention[place] / highest, percent(attention[place])));
+    end = to;
+  });
+  parts.push(characters.slice(end).join(""));
+  $("words").replaceChildren(...parts);
+  const heaviest = attention.map((weight, place) => [weight, place]).sort((a, b) => b[0] - a[0]).slice(0, 8);
+  $("word-list").replaceChildren(...heaviest.map(([weight, place]) => {
+    const [from, to] = shown.answer.spans[place];
+    return chip(characters.slice(from, to).join(""), percent(weight), "");
+  }));
+}
+
+function showWeights(words) {
+  const weight = new Map(words.map((one) => [one.word, one.weight]));
+  const highest = Math.max(...words.map((one) => Math.abs(one.weight)), 1e-9);
+  const parts = shown.text.split(/([\p{L}\p{N}_]+)/u).map((part) => {
+    const found = weight.get(part) ?? weight.get(part.toLowerCase());
+    return found === undefined ? part : marked(part, found / highest, signed(found));
+  });
+  $("words").replaceChildren(...parts);
+  $("word-list").replaceChildren(...words.map((one) => chip(one.word, signed(one.weight), one.weight < 0 ? "against" : "")));
+}
+
+function signed(weight) {
+  return `${weight < 0 ? "−" : "+"}${Math.abs(weight).toFixed(2)}`;
+}
+
+// ------------------------------------------------------------------ tables
+
+function showSets({ alternatives, decoder }) {
+  $("sets-section").hidden = !alternatives;
+  if (!alternatives) return;
+  const withBr = alternatives.sets.some((one) => one.br_prob !== null);
+  $("sets-note").textContent =
+    alternatives.decoder === decoder
+      ? `The sets the beam of ${decoder} held, by the rank of their best order; all orders found are added up.`
+      : `${decoder} holds one set only; these are the sets of the label decoder alone (${alternatives.decoder}).`;
+  headings($("sets-head"), ["Set", "Label decoder", ...(withBr ? ["Binary relevance"] : [])]);
+  $("sets").replaceChildren(...alternatives.sets.map((one) => {
+    const labels = one.labels.length ? one.labels.map((label) => chip(label, null, "")) : ["no label"];
+    const cell = element("th", { scope: "row" }, element("ul", { class: "chips small" }, ...labels));
+    return element("tr", {}, cell, measured(one.prob), ...(withBr ? [measured(one.br_prob, "br")] : []));
+  }));
+}
+
+function showComparison({ comparison }) {
+  const first = comparison[0];
+  $("compare-section").hidden = !first;
+  if (!first) return;
+  const [br, sequence] = [first.br_prob !== null, first.sequence_prob !== null];
+  const notes = [];
+  if (br) notes.push("binary relevance judges each label alone (the line is its threshold)");
+  if (sequence) notes.push("the label decoder's share is that of its sets that hold the label");
+  if (!br) notes.push("this model has no binary-relevance decoder");
+  if (!sequence) notes.push("this model has no label decoder");
+  const note = notes.join("; ");
+  $("compare-note").textContent = `${note[0].toUpperCase()}${note.slice(1)}.`;
+  headings($("compare-head"), ["Label", ...(br ? ["Binary relevance"] : []), ...(sequence ? ["Label decoder"] : [])]);
+  $("compare").replaceChildren(...comparison.map((one) => {
+    const name = element("th", { scope: "row" }, one.label);
+    if (one.chosen) name.append(element("span", { class: "unseen" }, " (predicted)"));
+    return element("tr", { class: one.chosen ? "chosen" : "" }, name,
+      ...(br ? [measured(one.br_prob, "br", one.br_threshold)] : []), ...(sequence ? [measured(one.sequence_prob)] : []));
+  }));
+}
+
+// ------------------------------------------------------------------ files and events
+
+async function take(file) {
+  if (!file) return;
+  const most = model?.limits.body_bytes ?? 2e6;
+  if (file.size > most) return fail(new Error(`${file.name} is too large: this service reads up to ${most.toLocaleString("en")} bytes.`));
+  try {
+    $("text").value = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    return fail(new Error(`${file.name} is no text in UTF-8.`));
+  }
+  await predict();
+}
+
+function again() {
+  thresholdOrNot();
+  if (shown) predict();
+}
+
+$("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  predict();
+});
+$("text").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) predict();
+});
+$("file").addEventListener("change", async (event) => {
+  await take(event.target.files[0]);
+  event.target.value = ""; // the same file may be chosen again
+});
+// a decoder that is named and one that validation chose exclude each other
+$("decoder").addEventListener("change", () => { $("metric").value = ""; again(); });
+$("metric").addEventListener("change", () => { $("decoder").value = ""; again(); });
+for (const id of ["min-labels", "max-labels", "threshold"]) $(id).addEventListener("change", again);
+$("token").addEventListener("change", () => {
+  sessionStorage.setItem("token", $("token").value);
+  describe().then(() => ($("problem").hidden = true), fail);
+});
+addEventListener("dragover", (event) => { event.preventDefault(); document.body.classList.add("dropping"); });
+addEventListener("dragleave", () => document.body.classList.remove("dropping"));
+addEventListener("drop", (event) => {
+  event.preventDefault();
+  document.body.classList.remove("dropping");
+  take(event.dataTransfer.files[0]);
+});
+
+$("token").value = sessionStorage.getItem("token") ?? "";
+describe().catch(fail);

@@ -1,0 +1,189 @@
+"""What the service is asked and what it answers. OpenAPI and /docs are made from these classes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceLimits:
+    """What one request may cost, and how requests are put together."""
+
+    body_bytes: int = 2_000_000
+    texts: int = 256  # a request
+    characters: int = 100_000  # a text
+    seconds: float = 30.0  # from the last byte of a request to its answer, waiting included
+    queue: int = 64  # requests that wait
+    batch_texts: int = 64  # texts at which a batch is full
+    batch_seconds: float = 0.02  # longest wait for others, where others were there before
+
+
+class DecodeOptions(BaseModel):
+    """How a set is decoded; what is left out is as the model was trained."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decoder: str | None = Field(None, description="one of the model's decoders; see /v1/model")
+    optimize_for: str | None = Field(None, description="the decoder validation chose for this metric, instead")
+    thresholds: Share | dict[str, Share] | None = Field(
+        None, description="probability at which a thresholded decoder says yes: for all labels, or label by label"
+    )
+    min_labels: Annotated[int, Field(ge=0)] | None = Field(None, description="fewest labels of a set")
+    max_labels: Annotated[int, Field(ge=1)] | None = Field(None, description="most labels of a set")
+
+    @property
+    def group(self) -> str:
+        """Requests of one group are decoded together."""
+        return self.model_dump_json(include=set(DecodeOptions.model_fields))
+
+
+class PredictRequest(DecodeOptions):
+    """One text or many."""
+
+    text: str | None = Field(None, description="one text")
+    texts: list[str] | None = Field(None, min_length=1, description="many texts; give this or `text`")
+    alternatives: Annotated[int, Field(ge=0, le=100)] = Field(
+        0, description="other sets to name for each text, where the decoder's beam holds any"
+    )
+    probs: Literal["predicted", "all", "none"] = Field(
+        "predicted", description="labels to give the binary-relevance probability of"
+    )
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> PredictRequest:
+        if (self.text is None) == (self.texts is None):
+            raise ValueError("give either `text` or `texts`")
+        return self
+
+    @property
+    def all_texts(self) -> list[str]:
+        return self.texts if self.texts is not None else [self.text or ""]
+
+
+class AlternativeSet(BaseModel):
+    labels: list[str]
+    log_prob: float
+
+
+class SetAnswer(BaseModel):
+    """The same fields as a line of `orderfree predict`."""
+
+    labels: list[str] = Field(description="in the order they were generated; by falling probability under a threshold")
+    log_prob: float = Field(description="of the set, under the model that decided")
+    probs: dict[str, float] | None = Field(description="binary-relevance probabilities; null: the model has none")
+    alternatives: list[AlternativeSet] = Field(description="other sets of the beam, best first")
+    truncated: bool = Field(description="whether the end of the text was not read")
+
+
+class PredictAnswer(BaseModel):
+    decoder: str = Field(description="the decoder that was used")
+    predictions: list[SetAnswer] = Field(description="in the order of the texts")
+
+
+class ExplainRequest(DecodeOptions):
+    """One text."""
+
+    text: str
+    candidates: Annotated[int, Field(ge=1, le=50)] = Field(8, description="labels to show at each step")
+
+
+class Candidate(BaseModel):
+    label: str | None = Field(description="null: to stop")
+    prob: float = Field(description="of the label decoder at this step")
+    br_prob: float | None = Field(description="of binary relevance, whatever the step")
+
+
+class StepAnswer(BaseModel):
+    taken: str | None = Field(description="null: it stopped")
+    prob: float
+    may_stop: bool = Field(description="false: there were fewer than min_labels")
+    must_stop: bool = Field(description="true: there were max_labels")
+    candidates: list[Candidate] = Field(description="the most probable ones, and what was taken")
+    attention: list[float] | None = Field(description="over `spans`; what is missing to 1 was read from no word")
+
+
+class Generation(BaseModel):
+    decoder: str = Field(description="whose path this is: the decoder used or, where it has no order, beam")
+    steps: list[StepAnswer]
+
+
+class WeighedWord(BaseModel):
+    word: str
+    weight: float = Field(description="what it adds to the linear score of the label")
+
+
+class LabelWords(BaseModel):
+    label: str
+    words: list[WeighedWord] = Field(description="the heaviest, for or against")
+
+
+class RankedSet(BaseModel):
+    labels: list[str]
+    prob: float = Field(description="of the label decoder, over the orders of the set that were found")
+    br_prob: float | None = Field(description="of binary relevance")
+
+
+class Alternatives(BaseModel):
+    decoder: str = Field(description="whose beam this is")
+    sets: list[RankedSet] = Field(description="as the decoder ranks them, the first one first")
+
+
+class ComparedLabel(BaseModel):
+    label: str
+    chosen: bool
+    br_prob: float | None
+    br_threshold: float | None
+    sequence_prob: float | None = Field(description="share of the label decoder's sets that hold the label")
+
+
+class ExplainAnswer(BaseModel):
+    """Parts that the model cannot tell are null."""
+
+    decoder: str
+    prediction: SetAnswer
+    generation: Generation | None
+    spans: list[tuple[int, int]] | None = Field(
+        description="where the words the attention reads stand in the text: first character, one behind the last; "
+        "counted in Unicode characters"
+    )
+    word_weights: list[LabelWords] | None = Field(description="of linear encoders, for every label predicted")
+    words_missing: str | None = Field(description="why there are neither spans nor word weights")
+    alternatives: Alternatives | None
+    comparison: list[ComparedLabel] = Field(description="labels that either decoder thinks of")
+
+
+class DecoderFacts(BaseModel):
+    name: str
+    has_order: bool = Field(description="whether it generates labels one after another")
+    has_threshold: bool = Field(description="whether `thresholds` mean anything to it")
+
+
+class LimitsAnswer(BaseModel):
+    body_bytes: int
+    texts: int
+    characters: int
+    seconds: float
+    queue: int
+
+
+class ModelAnswer(BaseModel):
+    name: str
+    version: str = Field(description="of orderfree")
+    encoder: str
+    labels: dict[str, int] = Field(description="with the number of training examples")
+    decoders: list[DecoderFacts]
+    default_decoder: str
+    best_decoder: dict[str, str] = Field(description="for every metric, the decoder validation chose")
+    min_labels: int
+    max_labels: int
+    max_words: int = Field(description="words of a text that are read")
+    limits: LimitsAnswer
+
+
+class HealthAnswer(BaseModel):
+    status: Literal["ok"]
