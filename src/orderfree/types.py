@@ -39,6 +39,7 @@ class Example:
     text: str | None = None
     features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
     labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
+    weight: float = 1.0  # how much it counts in the losses
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,7 @@ class Batch:
     inputs: EncoderInput
     targets: Tensor  # (B, L) bool; all False where labels are unknown
     rows: Tensor  # (B,) int64, position of each example in its corpus
+    weights: Tensor | None = None  # (B,) float32, how much each example counts in the losses; None: all the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,14 @@ class ModelOutput:
     sequence_logits: Tensor | None  # (B, K, L + 1), o_t at every step of the rollout
     second_rollout: Rollout | None = None
     second_logits: Tensor | None = None  # (B, K, L + 1) at every step of that one
+
+
+@dataclass(frozen=True, slots=True)
+class LossWeights:
+    """How much each part of a batch counts in the losses; None: everything the same."""
+
+    sequences: Tensor | None = None  # (B,) the label sequence of each example
+    decisions: Tensor | None = None  # (B, L) or (B, 1) each yes or no of binary relevance
 
 
 @dataclass(frozen=True, slots=True)

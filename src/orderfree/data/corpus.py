@@ -62,7 +62,13 @@ def encode_corpora(
 def _schema(featurizer: Featurizer) -> pa.Schema:
     arrays = [(name, pa.large_list(pa.from_numpy_dtype(kind))) for name, kind in featurizer.columns.items()]
     return pa.schema(
-        [("length", pa.int32()), ("labels", pa.large_list(pa.int32())), ("unknown", pa.list_(pa.string())), *arrays]
+        [
+            ("length", pa.int32()),
+            ("weight", pa.float32()),
+            ("labels", pa.large_list(pa.int32())),
+            ("unseen", pa.list_(pa.string())),
+            *arrays,
+        ]
     )
 
 
@@ -73,10 +79,11 @@ def _record_batch(
     known = [np.asarray(labels.known(names), dtype=np.int32) for names in label_sets]
     columns = [
         pa.array([length for _, _, length in rows], pa.int32()),
+        pa.array([example.weight for example, _, _ in rows], pa.float32()),
         _ragged(known, pa.int32()),
         pa.array([[name for name in names if name not in labels.ids] for names in label_sets], pa.list_(pa.string())),
     ]
-    for place in range(3, len(schema)):
+    for place in range(len(columns), len(schema)):
         name, kind = schema.field(place).name, schema.field(place).type.value_type
         columns.append(_ragged([arrays[name] for _, arrays, _ in rows], kind))
     return pa.record_batch(columns, schema=schema)
@@ -95,7 +102,9 @@ class Corpus:
         self.featurizer, self.vocabulary = featurizer, labels
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()  # zero-copy: columns point into the mapped file
         self.lengths: np.ndarray = table["length"].to_numpy()  # (N,)
-        self._unknown = table["unknown"]
+        weights = table["weight"].to_numpy().copy()  # (N,)
+        self.weights: np.ndarray | None = weights if (weights != 1).any() else None  # None: all examples count the same
+        self._unseen = table["unseen"]
         self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
         self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", *featurizer.columns)}
 
@@ -108,7 +117,8 @@ class Corpus:
         inputs = self.featurizer.collate(arrays)
         if self.scores is not None:
             inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
-        return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows))
+        weights = None if self.weights is None else torch.from_numpy(self.weights[rows])
+        return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows), weights)
 
     def targets(self) -> np.ndarray:
         """(N, L) bool."""
@@ -125,7 +135,7 @@ class Corpus:
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""
         known = (self.vocabulary.names[i] for i in self._columns["labels"][row])
-        return (*known, *self._unknown[row].as_py())
+        return (*known, *self._unseen[row].as_py())
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """All examples once, short ones first, so that little is padded; `Batch.rows` says which is which."""

@@ -67,10 +67,13 @@ CANDIDATES = 60
 
 
 def candidate_thresholds(probs: np.ndarray, targets: Matrix) -> np.ndarray:
-    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides."""
+    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides. Of those that
+    no probability lies between, which decide alike, the lowest."""
     best, _ = best_threshold(probs, targets)
     odds = np.linspace(-5.0, 4.0, CANDIDATES)
-    return np.unique(np.append(_probability(odds), best))
+    tried = np.unique(np.append(_probability(odds), best))
+    below = np.searchsorted(np.sort(probs, axis=None), tried.astype(probs.dtype))  # how many each leaves out
+    return tried[np.unique(below, return_index=True)[1]]
 
 
 def _midway(distinct: np.ndarray) -> np.ndarray:

@@ -23,7 +23,7 @@ from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
-from ..types import Batch, LossTerms, Roll, on_device
+from ..types import Batch, LossTerms, LossWeights, Roll, on_device
 from .prepare import Prepared
 from .state import Progress, load_state, save_state
 
@@ -150,7 +150,8 @@ class Trainer:
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
-        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows)
+        weights = None if batch.weights is None else batch.weights.to(device)
+        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, weights)
 
     def losses(self, batch: Batch) -> LossTerms:
         settings = self.config.objective
@@ -158,8 +159,13 @@ class Trainer:
         output = self.model(batch.inputs, roll, self.roller(self.second, batch.targets))
         return multitask(
             output, batch.targets, self.objective, settings.br_weight, settings.normalise,
-            self.second, settings.second_weight, settings.br_focus,
+            self.second, settings.second_weight, settings.br_focus, self.loss_weights(batch),
         )  # fmt: skip
+
+    def loss_weights(self, batch: Batch) -> LossWeights:
+        if batch.weights is None:
+            return LossWeights()
+        return LossWeights(batch.weights, batch.weights[:, None])
 
     def roller(self, objective: SequenceObjective | None, targets: Tensor) -> Roll | None:
         """What an objective wants to be trained on now, bound to the targets of one batch."""

@@ -32,7 +32,8 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
     if not path.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
-        scores = encoder.solve(train.bag_matrix(encoder.terms.shape[0]), train.targets(), seed, out_of_fold=descends)
+        bags = train.bag_matrix(encoder.terms.shape[0])
+        scores = encoder.solve(bags, train.targets(), seed, out_of_fold=descends, weights=train.weights)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_aside(path) as aside:
             save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
@@ -42,9 +43,10 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
     train.scores = content.pop("scores", None)
     if train.scores is not None:
         scores, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
+        counted = None if train.weights is None else torch.from_numpy(train.weights)[:, None]
         for module in network.modules():
             if isinstance(module, Calibration):
-                module.fit(scores, targets)
+                module.fit(scores, targets, counted)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )

@@ -31,6 +31,8 @@ def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
         counts.empty_texts += 1
     if example.features is not None and (problem := features_problem(example.features)):
         raise source.error(f"{problem}; correct or leave out this example.")
+    if not 0 < example.weight < float("inf"):
+        raise source.error(f"the weight is {example.weight}, expected a positive number; leave out what is to count 0.")
     if example.labels is None:
         return example
     for label in example.labels:

@@ -57,8 +57,15 @@ class LinearEncoder(nn.Module):
         mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
         return EncoderOutput(scores[:, None], mask, scores[None], scores)
 
-    def solve(self, features: Any, targets: np.ndarray, seed: int, out_of_fold: bool = True) -> np.ndarray | None:
-        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool.
+    def solve(
+        self,
+        features: Any,
+        targets: np.ndarray,
+        seed: int,
+        out_of_fold: bool = True,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray | None:
+        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool, weights (N,) of the examples.
 
         -> (N, L) scores of each example from classifiers solved on the other folds."""
         features = features.astype(np.float64)  # once: liblinear knows no other type
@@ -68,15 +75,16 @@ class LinearEncoder(nn.Module):
 
         def held_out_scores(fold: int, c: float) -> np.ndarray:
             held_out = fold_of == fold
-            weights, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c)
-            found: np.ndarray = features[held_out] @ weights.T + bias
+            some = None if weights is None else weights[~held_out]
+            terms, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, some)
+            found: np.ndarray = features[held_out] @ terms.T + bias
             return found
 
         if self.c is None:
             # the scores of the best C are those of the first fold, and need not be made again
             self.c, scored[0] = best_c(lambda c: held_out_scores(0, c), targets[fold_of == 0])
-        weights, bias = one_vs_rest(features, targets, loss, self.c)
-        self.terms.copy_(torch.from_numpy(weights.T))
+        terms, bias = one_vs_rest(features, targets, loss, self.c, weights)
+        self.terms.copy_(torch.from_numpy(terms.T))
         self.bias.copy_(torch.from_numpy(bias))
         if not out_of_fold:
             return None
@@ -123,13 +131,17 @@ def best_cut(scores: np.ndarray, targets: np.ndarray) -> float:
     return float((2 * hits / (predicted + max(int(targets.sum()), 1))).max())
 
 
-def one_vs_rest(features: Any, targets: np.ndarray, loss: str, c: float) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score."""
+def one_vs_rest(
+    features: Any, targets: np.ndarray, loss: str, c: float, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Terms (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score.
+
+    weights (N,): how much each example counts."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
-    weights = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
+    terms = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
     bias = np.where(targets.all(axis=0), 1.0, -1.0).astype(np.float32)
 
     def solve(label: int) -> None:
@@ -137,12 +149,12 @@ def one_vs_rest(features: Any, targets: np.ndarray, loss: str, c: float) -> tupl
             LinearSVC(C=c, random_state=0)
             if loss == "squared_hinge"
             else LogisticRegression(C=c, solver="liblinear", random_state=0)
-        ).fit(features, targets[:, label])
-        weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
+        ).fit(features, targets[:, label], sample_weight=weights)
+        terms[label], bias[label] = solver.coef_[0], solver.intercept_[0]
 
     undecided = np.flatnonzero(targets.any(axis=0) & ~targets.all(axis=0))
     with warnings.catch_warnings(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # a label that is not solved to the last digit after a thousand rounds is solved well enough
         warnings.simplefilter("ignore", ConvergenceWarning)
         list(pool.map(solve, undecided.tolist()))  # liblinear lets go of the interpreter while it works
-    return weights, bias
+    return terms, bias
