@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
     """Predicts sets of labels for texts or feature vectors.
 
     X: texts (list, NumPy array, pandas, polars or Arrow column), or features (dense or SciPy sparse matrix).
-    y: lists of labels, a dense or sparse 0/1 matrix, or one label an example; `predict` answers in the same way.
+    y: lists of labels, a dense or sparse 0/1 matrix, or one label an example; `predict` answers in the same way. A list
+       that is None, or NaN in a matrix, says that labels are not known: they are neither trained on nor judged.
 
     Parameters
         preset        fast, best or paper; None: the default of `orderfree train`
@@ -92,12 +94,12 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
-        examples = _labelled(self._examples(checked, config), labelling.read(y), weights)
+        examples = _labelled(self._examples(checked, config), labelling, y, weights)
         if len(seen := {label for example in examples for label in example.labels or ()}) < 2:
             raise ValueError(f"y holds {len(seen)} class, expected at least two classes (labels) to choose from.")
         held_out = None
         if validation is not None:
-            held_out = _labelled(self._examples(self._checked(validation[0]), config), labelling.read(validation[1]))
+            held_out = _labelled(self._examples(self._checked(validation[0]), config), labelling, validation[1])
         trained, self.history_ = self._train(config, examples, held_out)
         columns = getattr(self, "feature_names_in_", None)
         trained.provenance[FACE] = {
@@ -134,12 +136,17 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         return probs / probs.sum(axis=1, keepdims=True) if self._labelling.kind == "column" else probs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Subset accuracy, as scikit-learn's classifiers have it: the share of examples whose labels are all right."""
+        """Subset accuracy, as scikit-learn's classifiers have it: the share of examples whose labels are all right, of
+        the labels and examples that are known."""
         predicted = [set(found.labels) for found in self.predict_sets(X)]
         check_consistent_length(predicted, y)
         own = self._labelling if self._labelling.kind in ("dense", "sparse") else Labelling.of(y)
-        right = [set(names) == found for names, found in zip(own.read(y), predicted, strict=True)]
-        return float(np.average(right, weights=sample_weight))
+        weights = np.ones(len(predicted)) if sample_weight is None else np.array(sample_weight, dtype=float)
+        right = np.zeros(len(predicted))
+        for place, (names, unknown) in enumerate(zip(own.read(y), own.unknown(y), strict=True)):
+            right[place] = set(names) == predicted[place] - set(unknown or ())
+            weights[place] *= unknown is not None
+        return float(np.average(right, weights=weights))
 
     def save(self, directory: str | Path) -> None:
         """Writes the model directory that `orderfree train` writes; `load` and every command read it."""
@@ -241,11 +248,13 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         return self._examples(self._checked(X), self.predictor_.trained.config)
 
 
-def _labelled(examples: list[Example], label_sets: list[tuple[str, ...]], weights: Any = None) -> list[Example]:
+def _labelled(examples: list[Example], labelling: Labelling, y: Any, weights: Any = None) -> list[Example]:
     """The same examples with their labels; those that count nothing are left out."""
     counted = np.ones(len(examples)) if weights is None else weights
     return [
-        Example(example.id, example.text, example.features, labels, float(weight))
-        for example, labels, weight in zip(examples, label_sets, counted, strict=True)
+        replace(example, labels=labels, weight=float(weight), unknown=unknown)
+        for example, labels, unknown, weight in zip(
+            examples, labelling.read(y), labelling.unknown(y), counted, strict=True
+        )
         if weight > 0
     ]

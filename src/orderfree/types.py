@@ -40,6 +40,7 @@ class Example:
     features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
     labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
     weight: float = 1.0  # how much it counts in the losses
+    unknown: tuple[str, ...] | None = ()  # labels it may or may not have; None: nothing is known of its labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ class Batch:
     targets: Tensor  # (B, L) bool; all False where labels are unknown
     rows: Tensor  # (B,) int64, position of each example in its corpus
     weights: Tensor | None = None  # (B,) float32, how much each example counts in the losses; None: all the same
+    unknown: Tensor | None = None  # (B, L) bool, labels of which it is not known whether they are there; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,7 @@ class Rollout:
     active: Tensor  # (B, K) bool: True up to and including the first <eos>
     fed: Tensor | None = None  # (B, K) what the decoder was fed instead of the sequence (scheduled sampling)
     baseline: Tensor | None = None  # (B, K') sequences of another policy, to compare with
+    barred: Tensor | None = None  # (B, L) bool, labels that are no actions: it is not known whether they are right
 
     def inputs(self, num_labels: int) -> Tensor:
         """y~_{t-1} for every step t: what was fed, shifted right behind the start symbol (the id L)."""

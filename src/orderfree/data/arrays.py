@@ -65,6 +65,8 @@ class Labelling:
     lists   one list (or set, tuple) of labels an example; as an array where it was one
     dense   a 0/1 matrix (N, classes), sparse: the same as a CSR matrix
     column  one label an example: what scikit-learn calls multi-class
+
+    None instead of a list says that nothing is known of an example's labels, NaN in a matrix that one label is not.
     """
 
     kind: Literal["lists", "array", "dense", "sparse", "column"]
@@ -84,8 +86,9 @@ class Labelling:
         columns = getattr(y, "columns", None)  # of a data frame
         y = y if sparse.issparse(y) else np.asarray(y)
         if sparse.issparse(y) or (y.ndim == 2 and y.shape[1] > 1):
-            matrix = check_array(y, accept_sparse="csr", input_name="y")
-            if not np.isin(matrix.data if sparse.issparse(matrix) else matrix, (0, 1)).all():
+            matrix = check_array(y, accept_sparse="csr", input_name="y", ensure_all_finite="allow-nan")
+            values = matrix.data if sparse.issparse(matrix) else matrix
+            if not (np.isin(values, (0, 1)) | np.isnan(values)).all():
                 raise ValueError("y is a matrix with something other than 0 and 1; write 1 for each label it has.")
             classes = np.arange(matrix.shape[1]) if columns is None else np.array(list(columns))
             return cls("sparse" if sparse.issparse(y) else "dense", classes)
@@ -95,11 +98,22 @@ class Labelling:
     def read(self, y: Any) -> list[Names]:
         """The labels of every example, by name."""
         if self.kind in ("lists", "array"):
-            return [tuple(str(label) for label in row) for row in _rows(y)]
+            return [tuple(str(label) for label in row or ()) for row in _rows(y)]
         if self.kind == "column":
             return [(str(label),) for label in np.asarray(y).ravel().tolist()]
-        matrix, names = sparse.csr_array(y if sparse.issparse(y) else np.asarray(y)), self.names
-        matrix.eliminate_zeros()
+        return self._named((y if sparse.issparse(y) else np.asarray(y)) == 1)
+
+    def unknown(self, y: Any) -> list[Names | None]:
+        """The labels of which it is not known whether each example has them; None: nothing is known."""
+        if self.kind in ("lists", "array"):
+            return [None if row is None else () for row in _rows(y)]
+        if self.kind in ("column", "sparse"):
+            return [()] * len(self.read(y))
+        return [None if names == self.names else names for names in self._named(np.isnan(np.asarray(y, dtype=float)))]
+
+    def _named(self, chosen: Any) -> list[Names]:
+        """The columns that are chosen in each row of a matrix, by name."""
+        matrix, names = sparse.csr_array(chosen), self.names
         return [
             tuple(names[column] for column in matrix.indices[begin:end])
             for begin, end in zip(matrix.indptr[:-1], matrix.indptr[1:], strict=True)
@@ -124,7 +138,7 @@ def _is_lists(y: Any) -> bool:
     """Whether every entry of y is itself a collection of labels, without being the row of a matrix."""
     if sparse.issparse(y) or len(getattr(y, "shape", (0,))) != 1:
         return False
-    rows = _rows(y)
+    rows = [row for row in _rows(y) if row is not None]
     if not rows or not all(isinstance(row, list | tuple | set | frozenset | np.ndarray) for row in rows):
         return False
     # [[0, 1], [1, 0]] is a matrix, as everywhere in scikit-learn; lists of names, or of different lengths, are not
@@ -133,7 +147,7 @@ def _is_lists(y: Any) -> bool:
 
 
 def _distinct(rows: Sequence[Iterable[Any]]) -> np.ndarray:
-    distinct = {label for row in rows for label in row}
+    distinct = {label for row in rows if row is not None for label in row}
     if len({str(label) for label in distinct}) < len(distinct):
         raise ValueError("y holds labels that are written the same, such as 1 and '1'; name each in one way.")
     strings = all(isinstance(label, str) for label in distinct)

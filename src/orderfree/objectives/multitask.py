@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..types import LossTerms, LossWeights, ModelOutput
+from ..types import LossTerms, LossWeights, ModelOutput, Rollout
 from . import SequenceObjective
 
 
@@ -45,7 +45,7 @@ def multitask(
         ("second", second, output.second_logits, output.second_rollout, second_weight),
     ):
         if own is not None and logits is not None and rollout is not None:
-            losses = own.step_losses(logits, rollout, targets) * rollout.active  # (B, K)
+            losses = own.step_losses(_possible(logits, rollout), rollout, targets) * rollout.active  # (B, K)
             if weights.sequences is not None:
                 losses = losses * weights.sequences[:, None]
             divisor = len(targets) if normalise == "sequence" else rollout.active.sum()  # Eq. 10 sums over the steps
@@ -55,3 +55,13 @@ def multitask(
         terms["br"] = binary_cross_entropy(output.br_logits, targets, br_focus, weights.decisions)
         total = total + br_weight * terms["br"]
     return LossTerms(total, {name: term.detach() for name, term in terms.items()})
+
+
+NEVER = -1e9  # logit of what is no action; finite: 0 times it is 0
+
+
+def _possible(logits: Tensor, rollout: Rollout) -> Tensor:
+    """The logits (B, K, L + 1) with barred labels out of every softmax: neither right nor wrong, they teach nothing."""
+    if rollout.barred is None:
+        return logits
+    return torch.cat([logits[..., :-1].masked_fill(rollout.barred[:, None], NEVER), logits[..., -1:]], dim=-1)

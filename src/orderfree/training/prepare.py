@@ -78,15 +78,18 @@ def _digest(examples: Sequence[Example]) -> str:
     for example in examples:
         features = example.features
         arrays = [features.indices, features.values] if isinstance(features, SparseVector) else [features]
-        digest.update(repr((example.id, example.text, example.labels, example.weight)).encode())
+        digest.update(repr((example.id, example.text, example.labels, example.weight, example.unknown)).encode())
         digest.update(b"".join(array.tobytes() for array in arrays if array is not None))
     return digest.hexdigest()
 
 
 def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Iterator[Example]:
+    """Examples of which at least some labels are known, one way or the other: the rest teach and measure nothing."""
     if isinstance(data, str | Path):
-        return read_examples(data, config.data, labelled=True, counts=counts)
-    return check_examples(data, counts)
+        examples = read_examples(data, config.data, labelled=True, counts=counts)
+    else:
+        examples = check_examples(data, counts)
+    return (example for example in examples if example.unknown is not None)
 
 
 def prepare(
@@ -122,7 +125,14 @@ def prepare(
         "truncated": encoded[TRAIN].truncated + encoded[VALID].truncated,
         "repeated_labels": counts.repeated_labels,
         "empty_texts": counts.empty_texts,
+        "unknown_examples": counts.unknown,
     }
+    if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
+        raise DataError(
+            "model.label_decoder=chain says yes or no to every label, so it cannot learn from examples with unknown "
+            "labels; choose another label decoder, or leave these examples out.",
+            source,
+        )
     for note in _notes(provenance, config.data.max_words):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
@@ -149,3 +159,5 @@ def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
         yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
+    if provenance["unknown_examples"]:
+        yield f"of {provenance['unknown_examples']:,} examples no label is known (null); they are left out"

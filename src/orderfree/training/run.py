@@ -25,6 +25,7 @@ from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import Data, fingerprints, prepare
 from .solve import start_encoder
+from .weights import label_balance
 
 RECORD = "run.json"
 REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
@@ -76,7 +77,8 @@ def train(
         prepared = prepare(config, train_data, valid_data, cache, say)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
-        start_encoder(network, prepared.train, cache, config.seed, say)
+        balance = label_balance(config, prepared.labels, len(prepared.train))
+        start_encoder(network, prepared.train, cache, config.seed, say, balance)
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")

@@ -206,7 +206,7 @@ def test_an_example_of_weight_two_is_solved_for_as_two(problem, loss: str) -> No
     features, targets = problem
     weights = np.where(np.arange(N) < 20, 2.0, 1.0)
     twice = np.concatenate([np.arange(N), np.arange(20)])
-    weighted = one_vs_rest(features, targets, loss, 1.0, weights)
+    weighted = one_vs_rest(features, targets, loss, 1.0, weights[:, None])
     doubled = one_vs_rest(features[twice], targets[twice], loss, 1.0)
     np.testing.assert_allclose(weighted[0], doubled[0], atol=0.02)
     assert not np.allclose(weighted[0], one_vs_rest(features, targets, loss, 1.0)[0], atol=0.02)
