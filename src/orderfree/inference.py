@@ -20,6 +20,7 @@ from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 BEST = "best:"  # before the name of a metric: the decoder that was best for it on validation
+NAMED = "thresholds:"  # before the name of thresholds that `orderfree thresholds` has stored
 USUAL_METRIC = "micro_f1"
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
 
@@ -63,20 +64,32 @@ class Predictor:
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        """`decoder` is the name of a search, or `best:` and a metric: what was best for it on validation."""
+        """`decoder` is the name of a search, `best:` and a metric: what was best for it on validation, or `thresholds:`
+        and the name of thresholds that were stored."""
         name, metric = self.resolve(decoder)
         tuned = self.trained.thresholds.get(name, {})
         threshold = tuned.get(metric, tuned.get(USUAL_METRIC))
+        limits = self.limits
+        if decoder.startswith(NAMED):
+            named = self.trained.named[metric]
+            threshold, limits = named.threshold, replace(limits, min_labels=named.min_labels)
         if threshold is not None:
             each = torch.as_tensor(threshold, dtype=torch.float32, device=self.device).expand(len(self.labels))  # (L,)
             given = replace(given, thresholds=each)
-        limits = self.limits
         if decoder.startswith(BEST) and metric in self.trained.powers:
             limits = replace(limits, br_power=self.trained.powers[metric])
         return searches[name](given, limits)
 
     def resolve(self, decoder: str) -> tuple[str, str]:
-        """The search to run and the metric its threshold is tuned for."""
+        """The search to run, and the metric its threshold is tuned for or the name of its thresholds."""
+        if decoder.startswith(NAMED):
+            name, known = decoder.removeprefix(NAMED), list(self.trained.named)
+            if name not in known:
+                raise OrderfreeError(
+                    f"this model has no thresholds named {name!r}; it has {', '.join(known) or 'none'}, and "
+                    f"`orderfree thresholds` finds some.{nearest(name, known)}"
+                )
+            return self.trained.named[name].decoder, name
         if not decoder.startswith(BEST):
             return decoder, USUAL_METRIC
         metric = decoder.removeprefix(BEST)

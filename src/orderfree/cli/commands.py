@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,8 +20,10 @@ from .common import (
     Preset,
     RunDirectory,
     Settings,
+    Thresholds,
     chosen_decoder,
     comma_separated,
+    data_config,
     judged_decoders,
     open_run,
     print_scores,
@@ -31,7 +34,6 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..checkpoint import TrainedModel
-    from ..config import DataConfig
     from ..inference import Predictor
 
 
@@ -88,6 +90,7 @@ def evaluate(
     test_file: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled examples.")],
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
+    thresholds: Thresholds = None,
     settings: Settings = None,
     format: Format = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
@@ -97,7 +100,7 @@ def evaluate(
     from ..evaluation import evaluate as evaluate_examples
 
     predictor, data = open_run(run, settings, format)
-    decoders = judged_decoders(predictor, decode, optimize_for)
+    decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
     found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
     if report is not None:
@@ -125,6 +128,7 @@ def predict(
     ] = None,
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
+    thresholds: Thresholds = None,
     probs: Annotated[
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
@@ -138,7 +142,7 @@ def predict(
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format)
-    decoder = chosen_decoder(predictor, decode, optimize_for)
+    decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
     examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
@@ -174,6 +178,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "thresholds": trained.thresholds,
         "decisions": trained.decisions,
         "powers": trained.powers,
+        "named_thresholds": {name: asdict(found) for name, found in trained.named.items()},
         "metrics": trained.metrics,
         "provenance": trained.provenance,
         "config": trained.config.model_dump(),
@@ -192,6 +197,8 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
     for metric, decoder in trained.decisions.items():
         print(f"best for {metric}: {decoder}{_tuned(trained, metric, decoder)}")
+    for name, found in trained.named.items():
+        print(f"thresholds {name}: {found.decoder} for {found.goal}, found on {found.examples:,} examples")
     print("\nValidation scores:")
     print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
@@ -209,7 +216,7 @@ def split(
     """Split labelled data so that every label is spread over the parts by their share."""
     from .split import split_file
 
-    sizes = split_file(input_file, out, fraction, seed, _data_config(settings, format))
+    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format))
     if as_json:
         print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
         return
@@ -291,12 +298,6 @@ def _tuned(trained: TrainedModel, metric: str, decoder: str) -> str:
 
 
 ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
-
-
-def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:
-    from ..build import load_config
-
-    return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
 def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], which: str) -> dict[str, float] | None:

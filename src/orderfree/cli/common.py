@@ -39,6 +39,10 @@ Decode = Annotated[
     str | None,
     typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal or expected_f1."),
 ]
+Thresholds = Annotated[
+    str | None,
+    typer.Option("--thresholds", metavar="NAME", help="Decode at thresholds that `orderfree thresholds` has stored."),
+]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
 # what a trained model has learned with, or has no use for any more
@@ -51,6 +55,12 @@ def comma_separated(text: str) -> list[str]:
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def data_config(settings: list[str] | None, format: str | None) -> DataConfig:
+    from ..build import load_config
+
+    return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
 def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
@@ -78,23 +88,31 @@ def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple
     return Predictor(trained), trained.config.data
 
 
-def chosen_decoder(predictor: Predictor, decode: str | None, optimize_for: str | None) -> str:
-    """The decoder to use: the one named, the best for the metric named, or the model's own."""
-    from ..inference import BEST
+def chosen_decoder(
+    predictor: Predictor, decode: str | None, optimize_for: str | None, thresholds: str | None = None
+) -> str:
+    """The decoder to use: the one named, the best for the metric named, stored thresholds, or the model's own."""
+    from ..inference import BEST, NAMED
 
     if decode and optimize_for:
         raise OrderfreeError(
             "--decode names a decoder and --optimize-for lets validation choose one; give one of them."
         )
+    if thresholds and (decode or optimize_for):
+        raise OrderfreeError("--thresholds says which decoder to use; leave out --decode and --optimize-for.")
+    if thresholds:
+        return NAMED + thresholds
     return decode or (BEST + optimize_for if optimize_for else predictor.default_decoder)
 
 
-def judged_decoders(predictor: Predictor, decode: str | None, optimize_for: str | None = None) -> list[str]:
+def judged_decoders(
+    predictor: Predictor, decode: str | None, optimize_for: str | None = None, thresholds: str | None = None
+) -> list[str]:
     """The decoder to use, if one is named; else all, and the best for every metric."""
     from ..inference import BEST
 
-    if decode or optimize_for:
-        return [chosen_decoder(predictor, decode, optimize_for)]
+    if decode or optimize_for or thresholds:
+        return [chosen_decoder(predictor, decode, optimize_for, thresholds)]
     return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, OrderfreeError
 from .counts import Matrix
 
 NEUTRAL = 0.5
@@ -39,6 +39,24 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     best = np.flatnonzero(micro_f1 == micro_f1.max())
     chosen = best[np.argmin(np.abs(thresholds[best] - NEUTRAL))]
     return float(thresholds[chosen]), float(micro_f1[chosen])
+
+
+def precision_threshold(probs: np.ndarray, targets: np.ndarray, precision: float) -> float:
+    """The lowest threshold for all labels at which at least this share of the labels that are said is right.
+
+    Lowest: of all cuts that are precise enough, the one that says most."""
+    order = np.argsort(-probs, axis=None)
+    falling = probs.ravel()[order]
+    is_cut = np.append(falling[:-1] > falling[1:], True)
+    said = np.flatnonzero(is_cut) + 1  # (C,)
+    reached = np.cumsum(targets.ravel()[order])[is_cut] / said
+    enough = np.flatnonzero(reached >= precision)
+    if not len(enough):
+        raise OrderfreeError(
+            f"no threshold is right in {precision:g} of what it says on this data, the best in {reached.max():.4f}; "
+            "ask for less."
+        )
+    return float(_midway(falling[is_cut])[enough[-1]])
 
 
 def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:
