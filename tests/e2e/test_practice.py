@@ -115,3 +115,17 @@ def test_the_tab_key(shell: str) -> None:
     words = {"_ORDERFREE_COMPLETE": "complete_bash", "COMP_WORDS": "orderfree thr", "COMP_CWORD": "1"}
     done = subprocess.run(script[:1], env={**started, **words}, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == ["thresholds"]
+
+
+def test_a_warm_start_from_the_command_line(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    data = tmp_path / "more.jsonl"
+    rows = [{**json.loads(line), "labels": ["brand new", *json.loads(line)["labels"]]} for line in toy.lines()[:60]]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    out = tmp_path / "run"
+    warm = ("--warm-start", model, "--valid", data)
+    cli("train", data, "--out", out, *warm, "--preset", "fast").refused("--warm-start", "--set only")
+    cli("train", data, "--out", out, *warm, "--set", "model.encoder=linear").refused("what the earlier model has")
+    cli("train", data, "--out", out, *warm, "--set", "training.epochs=1").worked()
+    before, after = (json.loads(cli("inspect", run, "--json").worked().out)["labels"] for run in (model, out))
+    assert list(after) == [*before, "brand new"]
+    assert after["brand new"] == 60

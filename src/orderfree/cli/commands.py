@@ -45,6 +45,9 @@ def train(
     preset: Preset = None,
     settings: Settings = None,
     format: Format = None,
+    warm_start: Annotated[
+        Path | None, typer.Option("--warm-start", metavar="RUN", help="Start from an earlier model; labels may be new.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: AsJson = False,
@@ -61,8 +64,19 @@ def train(
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
+    if warm_start is not None and (config or preset):
+        raise OrderfreeError("--warm-start goes on with the config of the earlier model; change it with --set only.")
+    if warm_start is not None:
+        from ..checkpoint import load_model
+        from ..training.warm import warm_config
+
+        chosen = warm_config(load_model(warm_start).config, settings)
+    else:
+        chosen = load_config(config, settings, preset)
     try:
-        trained = train_run(load_config(config, settings, preset), train_file, valid, out, resume, overwrite, say)
+        trained = train_run(
+            chosen, train_file, valid, out, resume, overwrite, say, warm_start=None if resume else warm_start
+        )
     except Interrupted as stopped:
         again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")

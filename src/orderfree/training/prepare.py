@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..build import encoder_options, featurizer_class
+from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
@@ -93,9 +94,16 @@ def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Itera
 
 
 def prepare(
-    config: Config, train: Data, valid: Data | None, cache: Path, say: Callable[[str], None] = lambda _: None
+    config: Config,
+    train: Data,
+    valid: Data | None,
+    cache: Path,
+    say: Callable[[str], None] = lambda _: None,
+    earlier: TrainedModel | None = None,
 ) -> Prepared:
-    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory."""
+    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory.
+
+    An `earlier` model to start from lends its vocabulary, and its labels come first."""
     counts = ReadCounts()
     source = str(train) if isinstance(train, str | Path) else "the examples"
     part_of = None if valid is not None else _split(config, train, source)
@@ -114,7 +122,12 @@ def prepare(
 
     say(f"reading {source}")
     labels = LabelVocabulary.count((example.labels or () for example in training_part()), source)
-    featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
+    featurizer: Featurizer
+    if earlier is not None:
+        labels, featurizer = labels.after(earlier.labels), earlier.featurizer
+        say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
+    else:
+        featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
     say(f"{len(labels):,} labels, {feature_count(featurizer):,} input features; encoding")
     paths = [cache / "train.arrow", cache / "valid.arrow"]
     encoded = encode_corpora(both_parts(), paths, featurizer, labels)

@@ -13,7 +13,7 @@ from types import FrameType
 import torch
 
 from ..build import build_network, complete_config
-from ..checkpoint import FILES, TRAINING, TrainedModel, save_model, versions
+from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
 from ..errors import ModelDirectoryError, OrderfreeError
@@ -25,6 +25,7 @@ from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import Data, fingerprints, prepare
 from .solve import start_encoder
+from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
 
 RECORD = "run.json"
@@ -51,12 +52,18 @@ def train(
     say: Callable[[str], None] = lambda _: None,
     stop: Stop | None = None,
     progress: bool = True,
+    warm_start: Path | None = None,
 ) -> TrainedModel:
     """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
     `out`, exactly. Without `valid_data`, the share `data.valid_fraction` of the training data is held out. `progress`:
     shows a bar, or a line per validation, on standard error.
 
+    `warm_start` is the directory of an earlier model to start from: made with the same settings under `model`, it lends
+    its vocabulary, labels and weights, and labels it does not have are added.
+
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    if warm_start is not None and warm_start.resolve() == out.resolve():
+        raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
@@ -71,14 +78,19 @@ def train(
             record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
             with writing_directory(out / TRAINING) as aside:
                 write_json(aside / RECORD, record)
+                if warm_start is not None:
+                    copy_model(warm_start, aside / WARM)
         torch.set_num_threads(threads)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
-        prepared = prepare(config, train_data, valid_data, cache, say)
+        earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
+        prepared = prepare(config, train_data, valid_data, cache, say, earlier)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
         balance = label_balance(config, prepared.labels, len(prepared.train))
         start_encoder(network, prepared.train, cache, config.seed, say, balance)
+        if earlier is not None:
+            adopt_weights(network, earlier)
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
