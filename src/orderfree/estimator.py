@@ -99,7 +99,8 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y holds {len(seen)} class, expected at least two classes (labels) to choose from.")
         held_out = None
         if validation is not None:
-            held_out = _labelled(self._examples(self._checked(validation[0]), config), labelling, validation[1])
+            inputs, targets = self._checked(validation[0]), validation[1]
+            held_out = _labelled(self._examples(inputs, config), labelling.alike(targets), targets)
         trained, self.history_ = self._train(config, examples, held_out)
         columns = getattr(self, "feature_names_in_", None)
         trained.provenance[FACE] = {
@@ -140,7 +141,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         the labels and examples that are known."""
         predicted = [set(found.labels) for found in self.predict_sets(X)]
         check_consistent_length(predicted, y)
-        own = self._labelling if self._labelling.kind in ("dense", "sparse") else Labelling.of(y)
+        own = self._labelling.alike(y)
         weights = np.ones(len(predicted)) if sample_weight is None else np.array(sample_weight, dtype=float)
         right = np.zeros(len(predicted))
         for place, (names, unknown) in enumerate(zip(own.read(y), own.unknown(y), strict=True)):

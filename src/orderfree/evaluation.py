@@ -12,6 +12,7 @@ import torch
 
 from .checkpoint import Threshold
 from .data.corpus import Corpus
+from .data.hierarchy import Hierarchy
 from .decoding.beam import Limits
 from .decoding.search import POWERED, at_threshold, membership, searches
 from .errors import DataError
@@ -172,9 +173,23 @@ def _at(log_odds: torch.Tensor, threshold: float | np.ndarray, limits: Limits) -
     return membership(found.sequences[:, 0], num_labels)
 
 
-def evaluate(predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str]) -> dict[str, Any]:
-    """Everything the report shows, as plain JSON. Every example must have labels."""
-    return judge(predictor, list(predictor.predict(examples, decoders)), decoders)
+def evaluate(
+    predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
+) -> dict[str, Any]:
+    """Everything the report shows, as plain JSON. Every example must have labels. With a hierarchy, whoever has a label
+    has its parents, in what is predicted and in what is true."""
+    predictions = predictor.predict(examples, decoders)
+    if hierarchy is not None:
+        predictions = (_closed(prediction, hierarchy) for prediction in predictions)
+    return judge(predictor, list(predictions), decoders)
+
+
+def _closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
+    label_sets = {
+        decoder: replace(found, labels=hierarchy.closed(found.labels))
+        for decoder, found in prediction.label_sets.items()
+    }
+    return replace(prediction, example=hierarchy.closed_example(prediction.example), label_sets=label_sets)
 
 
 def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Sequence[str]) -> dict[str, Any]:

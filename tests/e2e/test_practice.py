@@ -129,3 +129,23 @@ def test_a_warm_start_from_the_command_line(cli: Cli, model: Path, toy: Toy, tmp
     before, after = (json.loads(cli("inspect", run, "--json").worked().out)["labels"] for run in (model, out))
     assert list(after) == [*before, "brand new"]
     assert after["brand new"] == 60
+
+
+def test_labels_are_said_and_judged_with_their_parents(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    labels = list(json.loads(cli("inspect", model, "--json").worked().out)["labels"])
+    root, *children = labels
+    parents = tmp_path / "parents.json"
+    parents.write_text(json.dumps(dict.fromkeys(children, root)), encoding="utf-8")
+    plain = cli("predict", model, toy.test).worked().records()
+    closed = cli("predict", model, toy.test, "--hierarchy", parents).worked().records()
+    for before, after in zip(plain, closed, strict=True):
+        added = [] if not before["labels"] or root in before["labels"] else [root]
+        assert after["labels"] == [*before["labels"], *added]
+        assert set(after["probs"]) == set(after["labels"])
+    found = json.loads(cli("evaluate", model, toy.test, "--hierarchy", parents, "--json").worked().out)
+    row = next(row for row in found["per_label"] if row["label"] == root)
+    true = [e.labels for e in read_examples(toy.test, DataConfig(), labelled=True)]
+    assert row["support"] == sum(bool(labels) for labels in true)
+    parents.write_text(json.dumps({"no such": root}), encoding="utf-8")
+    cli("predict", model, toy.test, "--hierarchy", parents).refused(parents, "'no such' is no label of this model")
+    cli("predict", model, toy.test, "--hierarchy", tmp_path / "no.csv").refused("no.csv", "cannot be read")

@@ -16,6 +16,7 @@ from .common import (
     ConfigFile,
     Decode,
     Format,
+    HierarchyFile,
     OptimizeFor,
     Preset,
     RunDirectory,
@@ -27,6 +28,7 @@ from .common import (
     judged_decoders,
     open_run,
     print_scores,
+    read_hierarchy,
     reading,
     say,
     write_run_report,
@@ -105,6 +107,7 @@ def evaluate(
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
     thresholds: Thresholds = None,
+    hierarchy: HierarchyFile = None,
     settings: Settings = None,
     format: Format = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
@@ -116,7 +119,8 @@ def evaluate(
     predictor, data = open_run(run, settings, format)
     decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
-    found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
+    judged = evaluate_examples(predictor, examples, decoders, read_hierarchy(hierarchy, predictor))
+    found = {"model": str(run), "data": str(test_file), **judged}
     if report is not None:
         write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
     if found["unseen_labels"]:
@@ -143,6 +147,7 @@ def predict(
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
     thresholds: Thresholds = None,
+    hierarchy: HierarchyFile = None,
     probs: Annotated[
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
@@ -157,18 +162,20 @@ def predict(
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
+    parents = read_hierarchy(hierarchy, predictor)
     examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
     with open_prediction_writer(out, kind) as writer:
         for prediction in predictor.predict(examples, [decoder]):
             found = prediction.label_sets[decoder]
+            labels = found.labels if parents is None else parents.closed(found.labels)
             record: dict[str, Any] = {
                 "id": prediction.example.id,
-                "labels": list(found.labels),
+                "labels": list(labels),
                 "decoder": predictor.resolve(decoder)[0],
                 "log_prob": found.log_prob,
-                "probs": _chosen_probs(predictor, prediction.probs, found.labels, probs),
+                "probs": _chosen_probs(predictor, prediction.probs, labels, probs),
             }
             if alternatives:
                 record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in found.alternatives]

@@ -13,6 +13,7 @@ from ..errors import OrderfreeError
 
 if TYPE_CHECKING:
     from ..config import DataConfig
+    from ..data.hierarchy import Hierarchy
     from ..inference import Predictor
     from ..types import Example
 
@@ -42,6 +43,12 @@ Decode = Annotated[
 Thresholds = Annotated[
     str | None,
     typer.Option("--thresholds", metavar="NAME", help="Decode at thresholds that `orderfree thresholds` has stored."),
+]
+HierarchyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--hierarchy", metavar="FILE", help="Parents of labels, JSON or CSV: they are said with their children."
+    ),
 ]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
@@ -114,6 +121,12 @@ def judged_decoders(
     if decode or optimize_for or thresholds:
         return [chosen_decoder(predictor, decode, optimize_for, thresholds)]
     return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
+
+
+def read_hierarchy(path: Path | None, predictor: Predictor) -> Hierarchy | None:
+    from ..data.hierarchy import Hierarchy
+
+    return None if path is None else Hierarchy.read(path, predictor.labels.ids)
 
 
 def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:

@@ -95,6 +95,15 @@ class Labelling:
         check_classification_targets(y)
         return cls("column", np.unique(column_or_1d(y, warn=True)))
 
+    def alike(self, y: Any) -> Labelling:
+        """How another y says the same labels; the columns of a matrix are these classes."""
+        own = Labelling.of(y)
+        if own.kind not in ("dense", "sparse"):
+            return own
+        if len(own.classes) != len(self.classes):
+            raise ValueError(f"y has {len(own.classes)} columns, expected {len(self.classes)}, one for each class.")
+        return Labelling(own.kind, self.classes)
+
     def read(self, y: Any) -> list[Names]:
         """The labels of every example, by name."""
         if self.kind in ("lists", "array"):

@@ -105,6 +105,14 @@ def test_probabilities_sets_and_score(fitted: OrderFreeClassifier) -> None:
     assert fitted.score(NEW, half, sample_weight=weights) == 1.0
 
 
+def test_score_reads_any_kind_of_answer(fitted: OrderFreeClassifier) -> None:
+    lists = fitted.predict(NEW)
+    matrix = np.array([[int(name in labels) for name in NAMES] for labels in lists])
+    assert fitted.score(NEW, matrix) == fitted.score(NEW, sparse.csr_matrix(matrix)) == 1.0
+    with pytest.raises(ValueError, match=f"expected {len(NAMES)}, one for each class"):
+        fitted.score(NEW, matrix[:, 1:])
+
+
 def test_a_class_without_examples_is_never_predicted() -> None:
     matrix = np.hstack([MATRIX[:, :1], np.zeros((len(MATRIX), 1), dtype=int), MATRIX[:, 1:]])
     classifier = small().fit(TEXTS, matrix)
