@@ -74,7 +74,7 @@ def train(
     with explained(out) if resume else _starting(out, present):
         if not resume:
             parts = {"train": train_data, "valid": valid_data}
-            files = {part: str(path) for part, path in parts.items() if isinstance(path, str | Path)}
+            files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
             record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
             with writing_directory(out / TRAINING) as aside:
                 write_json(aside / RECORD, record)
