@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .config import Config
     from .data.readers import read_examples
     from .errors import OrderfreeError
+    from .estimator import OrderFreeClassifier
     from .evaluation import evaluate
     from .inference import Predictor
     from .training.run import train
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Config",
     "Example",
+    "OrderFreeClassifier",
     "OrderfreeError",
     "Predictor",
     "__version__",
@@ -41,6 +43,7 @@ __all__ = [
 _HOMES = {
     "Config": ".config",
     "Example": ".types",
+    "OrderFreeClassifier": ".estimator",
     "OrderfreeError": ".errors",
     "Predictor": ".inference",
     "evaluate": ".evaluation",

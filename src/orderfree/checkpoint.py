@@ -10,7 +10,8 @@ model.safetensors  weights
 thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
 README.md          model card
-manifest.json      size and SHA-256 of all of these, written last: a directory without it is not finished
+manifest.json      size and SHA-256 of all of these, written last: a directory without it is not finished;
+                   named thresholds, so that one atomic write adds some to a finished directory
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 import os
 import platform
 import re
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ TRAINING = "training"  # the state of an unfinished run; see training/state.py
 Threshold = float | list[float]  # one for all labels, or one for each
 
 
+@dataclass(frozen=True)
+class NamedThresholds:
+    """Thresholds for a purpose of the user's own, found by `orderfree thresholds`."""
+
+    decoder: str
+    threshold: Threshold
+    min_labels: int
+    goal: str  # what they were found for
+    scores: dict[str, float]  # what they reach on the data they were found on
+    examples: int  # of that data
+
+
 @dataclass
 class TrainedModel:
     config: Config
@@ -57,6 +70,7 @@ class TrainedModel:
     metrics: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # data fingerprints, counts, versions
     powers: dict[str, float] = field(default_factory=dict)  # metric -> br_power of joint decoding, where that was best
+    named: dict[str, NamedThresholds] = field(default_factory=dict)
 
 
 def versions() -> dict[str, str]:
@@ -81,6 +95,14 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
     write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest})
+
+
+def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None:
+    """Adds named thresholds to a finished model directory, in one atomic write; those of the same name are replaced."""
+    check_directory(directory)
+    manifest = _read_json(directory / "manifest.json")
+    stored = manifest.get("thresholds", {}) | {name: asdict(found) for name, found in named.items()}
+    write_json(directory / "manifest.json", {**manifest, "thresholds": stored})
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -114,19 +136,22 @@ def load_model(directory: Path | str) -> TrainedModel:
         }
         decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
         powers = {str(metric): float(power) for metric, power in decided.get("powers", {}).items()}
+        stored = _read_json(directory / "manifest.json").get("thresholds", {})
+        named = {str(name): NamedThresholds(**found) for name, found in stored.items()}
         featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
         metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
     network = build_network(config, featurizer.input_size, len(labels))
     load_weights(network, directory / "model.safetensors")
-    for value in (value for tuned in thresholds.values() for value in tuned.values()):
+    tuned_values = [value for tuned in thresholds.values() for value in tuned.values()]
+    for value in (*tuned_values, *(found.threshold for found in named.values())):
         if isinstance(value, list) and len(value) != len(labels):
             raise ModelDirectoryError(
                 f"{directory}/thresholds.json: has {len(value)} thresholds for {len(labels)} labels; "
                 "copy or train the model again."
             )
-    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance, powers)
+    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance, powers, named)
 
 
 def _threshold(value: Any) -> Threshold:

@@ -55,6 +55,10 @@ class DataConfig(Section):
     )
     text_field: str = Field("text", description="name of the field or column that holds the text")
     labels_field: str = Field("labels", description="name of the field or column that holds the labels")
+    unknown_field: str = Field(
+        "unknown",
+        description="name of the optional field or column with labels an example may or may not have: not trained on",
+    )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
     label_separator: str = Field(",", min_length=1, description="what separates labels inside one CSV/TSV cell")
     label_columns: list[str] | None = Field(
@@ -117,6 +121,11 @@ class ObjectiveConfig(Section):
     )
     br_focus: Annotated[float, Field(ge=0)] = Field(
         0.0, description="asymmetric loss: labels that are plainly absent count less, the more the larger; 0: Eq. 11"
+    )
+    class_weight: Literal["balanced"] | dict[str, Annotated[float, Field(gt=0)]] | None = Field(
+        None,
+        description="balanced: having a rare label and lacking a frequent one count more, n / (2 n_label) times; or "
+        "names of labels with how much having each counts; null: all the same",
     )
     normalise: Literal["sequence", "step"] = Field(
         "sequence", description="sum the steps' losses per sequence as Eq. 10 says, or take their mean"

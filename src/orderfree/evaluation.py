@@ -12,8 +12,10 @@ import torch
 
 from .checkpoint import Threshold
 from .data.corpus import Corpus
+from .data.hierarchy import Hierarchy
 from .decoding.beam import Limits
 from .decoding.search import POWERED, at_threshold, membership, searches
+from .errors import DataError
 from .inference import BEST, Prediction, Predictor
 from .metrics.calibration import calibration
 from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
@@ -106,7 +108,8 @@ def _at_powers(predictor: Predictor, corpus: Corpus) -> dict[float, torch.Tensor
         for power, sets in found.items():
             with torch.inference_mode():
                 best = searches[POWERED](given, replace(predictor.limits, br_power=power)).sequences[:, 0]  # (B, K)
-            sets[batch.rows] = membership(best, len(predictor.labels)).cpu()
+            chosen = membership(best, len(predictor.labels)).cpu()
+            sets[batch.rows] = chosen if batch.unknown is None else chosen & ~batch.unknown
     return found
 
 
@@ -150,10 +153,12 @@ def _decoded(
             log_odds = searches[decoder].log_odds
             if log_odds is None:
                 best = predictor.search(given, decoder).sequences[:, 0]  # (B, K)
-                output[batch.rows] = membership(best, num_labels).cpu()
+                found, absent = membership(best, num_labels).cpu(), 0.0
             else:
                 with torch.inference_mode():
-                    output[batch.rows] = log_odds(given, predictor.limits).float().cpu()
+                    found, absent = log_odds(given, predictor.limits).float().cpu(), float("-inf")
+            # what is not known is neither right nor wrong: as if it had not been predicted
+            output[batch.rows] = found if batch.unknown is None else found.masked_fill(batch.unknown, absent)
     return targets, outputs
 
 
@@ -169,13 +174,33 @@ def _at(log_odds: torch.Tensor, threshold: float | np.ndarray, limits: Limits) -
     return membership(found.sequences[:, 0], num_labels)
 
 
-def evaluate(predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str]) -> dict[str, Any]:
-    """Everything the report shows, as plain JSON. Every example must have labels."""
-    return judge(predictor, list(predictor.predict(examples, decoders)), decoders)
+def evaluate(
+    predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
+) -> dict[str, Any]:
+    """Everything the report shows, as plain JSON. Every example must have labels. With a hierarchy, whoever has a label
+    has its parents, in what is predicted and in what is true."""
+    predictions = predictor.predict(examples, decoders)
+    if hierarchy is not None:
+        predictions = (_closed(prediction, hierarchy) for prediction in predictions)
+    return judge(predictor, list(predictions), decoders)
+
+
+def _closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
+    label_sets = {
+        decoder: replace(found, labels=hierarchy.closed(found.labels))
+        for decoder, found in prediction.label_sets.items()
+    }
+    return replace(prediction, example=hierarchy.closed_example(prediction.example), label_sets=label_sets)
 
 
 def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Sequence[str]) -> dict[str, Any]:
-    """The same of predictions already made with these decoders."""
+    """The same of predictions already made with these decoders.
+
+    Labels of which it is not known whether an example has them count as not predicted, whatever was; examples of which
+    no label is known are left out."""
+    predictions = [_known_part(predictor, p) for p in predictions if p.example.unknown is not None]
+    if not predictions:
+        raise DataError("no example has labels that are known; expected some to judge by.")
     targets = [prediction.example.labels or () for prediction in predictions]
     names, unseen = evaluation_labels(predictor.labels.names, targets)
     truth = to_matrix(targets, names)
@@ -212,6 +237,21 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "confused_pairs": _confused_pairs(targets, generated[shown]),
         "examples_shown": _examples(predictions, shown),
     }
+
+
+def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:
+    unknown = set(prediction.example.unknown or ())
+    if not unknown:
+        return prediction
+    label_sets = {
+        decoder: replace(found, labels=tuple(label for label in found.labels if label not in unknown))
+        for decoder, found in prediction.label_sets.items()
+    }
+    probs = prediction.probs
+    if probs is not None:
+        probs = probs.copy()
+        probs[predictor.labels.known(unknown)] = 0.0
+    return replace(prediction, label_sets=label_sets, probs=probs)
 
 
 def _confused_pairs(targets: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:

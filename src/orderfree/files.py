@@ -71,8 +71,9 @@ def writing_directory(path: Path) -> Iterator[Path]:
         aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
         try:
             yield aside
-            for file in aside.iterdir():
-                sync_file(file)
+            for file in aside.rglob("*"):
+                if file.is_file():
+                    sync_file(file)
             sync_directory(aside)
             os.rename(aside, path)
         except BaseException:

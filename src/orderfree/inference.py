@@ -22,6 +22,7 @@ from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 BEST = "best:"  # before the name of a metric: the decoder that was best for it on validation
+NAMED = "thresholds:"  # before the name of thresholds that `orderfree thresholds` has stored
 USUAL_METRIC = "micro_f1"
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
 
@@ -86,10 +87,13 @@ class Predictor:
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        """`decoder` is the name of a search, or `best:` and a metric: what was best for it on validation."""
+        """`decoder` is the name of a search, `best:` and a metric: what was best for it on validation, or `thresholds:`
+        and the name of thresholds that were stored."""
         name, metric = self.resolve(decoder)
         given = replace(given, thresholds=self.thresholds(decoder))
         limits = self.limits
+        if decoder.startswith(NAMED):
+            limits = replace(limits, min_labels=self.trained.named[metric].min_labels)
         if decoder.startswith(BEST) and metric in self.trained.powers:
             limits = replace(limits, br_power=self.trained.powers[metric])
         return searches[name](given, limits)
@@ -100,7 +104,9 @@ class Predictor:
         tuned = self.trained.thresholds.get(name, {})
         own = self.own_thresholds
         everywhere = None if isinstance(own, Mapping) else own
-        value = tuned.get(metric, tuned.get(USUAL_METRIC)) if everywhere is None else everywhere
+        stored = self.trained.named[metric].threshold if decoder.startswith(NAMED) else None
+        value = tuned.get(metric, tuned.get(USUAL_METRIC)) if stored is None else stored
+        value = value if everywhere is None else everywhere
         if searches[name].log_odds is None or (value is None and own is None):
             return None
         each = torch.as_tensor(0.5 if value is None else value, dtype=torch.float32, device=self.device)
@@ -110,7 +116,15 @@ class Predictor:
         return each
 
     def resolve(self, decoder: str) -> tuple[str, str]:
-        """The search to run and the metric its threshold is tuned for."""
+        """The search to run, and the metric its threshold is tuned for or the name of its thresholds."""
+        if decoder.startswith(NAMED):
+            name, known = decoder.removeprefix(NAMED), list(self.trained.named)
+            if name not in known:
+                raise OrderfreeError(
+                    f"this model has no thresholds named {name!r}; it has {', '.join(known) or 'none'}, and "
+                    f"`orderfree thresholds` finds some.{nearest(name, known)}"
+                )
+            return self.trained.named[name].decoder, name
         if not decoder.startswith(BEST):
             return decoder, USUAL_METRIC
         metric = decoder.removeprefix(BEST)

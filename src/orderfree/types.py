@@ -39,6 +39,8 @@ class Example:
     text: str | None = None
     features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
     labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
+    weight: float = 1.0  # how much it counts in the losses
+    unknown: tuple[str, ...] | None = ()  # labels it may or may not have; None: nothing is known of its labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Batch:
     inputs: EncoderInput
     targets: Tensor  # (B, L) bool; all False where labels are unknown
     rows: Tensor  # (B,) int64, position of each example in its corpus
+    weights: Tensor | None = None  # (B,) float32, how much each example counts in the losses; None: all the same
+    unknown: Tensor | None = None  # (B, L) bool, labels of which it is not known whether they are there; None: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +152,7 @@ class Rollout:
     active: Tensor  # (B, K) bool: True up to and including the first <eos>
     fed: Tensor | None = None  # (B, K) what the decoder was fed instead of the sequence (scheduled sampling)
     baseline: Tensor | None = None  # (B, K') sequences of another policy, to compare with
+    barred: Tensor | None = None  # (B, L) bool, labels that are no actions: it is not known whether they are right
 
     def inputs(self, num_labels: int) -> Tensor:
         """y~_{t-1} for every step t: what was fed, shifted right behind the start symbol (the id L)."""
@@ -178,6 +183,14 @@ class ModelOutput:
     sequence_logits: Tensor | None  # (B, K, L + 1), o_t at every step of the rollout
     second_rollout: Rollout | None = None
     second_logits: Tensor | None = None  # (B, K, L + 1) at every step of that one
+
+
+@dataclass(frozen=True, slots=True)
+class LossWeights:
+    """How much each part of a batch counts in the losses; None: everything the same."""
+
+    sequences: Tensor | None = None  # (B,) the label sequence of each example
+    decisions: Tensor | None = None  # (B, L) or (B, 1) each yes or no of binary relevance
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,15 +16,19 @@ from .common import (
     ConfigFile,
     Decode,
     Format,
+    HierarchyFile,
     OptimizeFor,
     Preset,
     RunDirectory,
     Settings,
+    Thresholds,
     chosen_decoder,
     comma_separated,
+    data_config,
     judged_decoders,
     open_run,
     print_scores,
+    read_hierarchy,
     reading,
     say,
     write_run_report,
@@ -31,7 +36,6 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..checkpoint import TrainedModel
-    from ..config import DataConfig
     from ..inference import Predictor
 
 
@@ -43,6 +47,9 @@ def train(
     preset: Preset = None,
     settings: Settings = None,
     format: Format = None,
+    warm_start: Annotated[
+        Path | None, typer.Option("--warm-start", metavar="RUN", help="Start from an earlier model; labels may be new.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: AsJson = False,
@@ -59,8 +66,19 @@ def train(
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
+    if warm_start is not None and (config or preset):
+        raise OrderfreeError("--warm-start goes on with the config of the earlier model; change it with --set only.")
+    if warm_start is not None:
+        from ..checkpoint import load_model
+        from ..training.warm import warm_config
+
+        chosen = warm_config(load_model(warm_start).config, settings)
+    else:
+        chosen = load_config(config, settings, preset)
     try:
-        trained = train_run(load_config(config, settings, preset), train_file, valid, out, resume, overwrite, say)
+        trained = train_run(
+            chosen, train_file, valid, out, resume, overwrite, say, warm_start=None if resume else warm_start
+        )
     except Interrupted as stopped:
         again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
@@ -88,6 +106,8 @@ def evaluate(
     test_file: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled examples.")],
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
+    thresholds: Thresholds = None,
+    hierarchy: HierarchyFile = None,
     settings: Settings = None,
     format: Format = None,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
@@ -97,9 +117,10 @@ def evaluate(
     from ..evaluation import evaluate as evaluate_examples
 
     predictor, data = open_run(run, settings, format)
-    decoders = judged_decoders(predictor, decode, optimize_for)
+    decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
-    found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
+    judged = evaluate_examples(predictor, examples, decoders, read_hierarchy(hierarchy, predictor))
+    found = {"model": str(run), "data": str(test_file), **judged}
     if report is not None:
         write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
     if found["unseen_labels"]:
@@ -125,6 +146,8 @@ def predict(
     ] = None,
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
+    thresholds: Thresholds = None,
+    hierarchy: HierarchyFile = None,
     probs: Annotated[
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
@@ -138,19 +161,21 @@ def predict(
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format)
-    decoder = chosen_decoder(predictor, decode, optimize_for)
+    decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
+    parents = read_hierarchy(hierarchy, predictor)
     examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
     with open_prediction_writer(out, kind) as writer:
         for prediction in predictor.predict(examples, [decoder]):
             found = prediction.label_sets[decoder]
+            labels = found.labels if parents is None else parents.closed(found.labels)
             record: dict[str, Any] = {
                 "id": prediction.example.id,
-                "labels": list(found.labels),
+                "labels": list(labels),
                 "decoder": predictor.resolve(decoder)[0],
                 "log_prob": found.log_prob,
-                "probs": _chosen_probs(predictor, prediction.probs, found.labels, probs),
+                "probs": _chosen_probs(predictor, prediction.probs, labels, probs),
             }
             if alternatives:
                 record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in found.alternatives]
@@ -174,6 +199,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "thresholds": trained.thresholds,
         "decisions": trained.decisions,
         "powers": trained.powers,
+        "named_thresholds": {name: asdict(found) for name, found in trained.named.items()},
         "metrics": trained.metrics,
         "provenance": trained.provenance,
         "config": trained.config.model_dump(),
@@ -192,6 +218,8 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
     for metric, decoder in trained.decisions.items():
         print(f"best for {metric}: {decoder}{_tuned(trained, metric, decoder)}")
+    for name, found in trained.named.items():
+        print(f"thresholds {name}: {found.decoder} for {found.goal}, found on {found.examples:,} examples")
     print("\nValidation scores:")
     print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
@@ -209,7 +237,7 @@ def split(
     """Split labelled data so that every label is spread over the parts by their share."""
     from .split import split_file
 
-    sizes = split_file(input_file, out, fraction, seed, _data_config(settings, format))
+    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format))
     if as_json:
         print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
         return
@@ -291,12 +319,6 @@ def _tuned(trained: TrainedModel, metric: str, decoder: str) -> str:
 
 
 ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
-
-
-def _data_config(settings: list[str] | None, format: str | None) -> DataConfig:
-    from ..build import load_config
-
-    return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
 def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], which: str) -> dict[str, float] | None:

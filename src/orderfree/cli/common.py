@@ -13,6 +13,7 @@ from ..errors import OrderfreeError
 
 if TYPE_CHECKING:
     from ..config import DataConfig
+    from ..data.hierarchy import Hierarchy
     from ..inference import Predictor
     from ..types import Example
 
@@ -39,6 +40,16 @@ Decode = Annotated[
     str | None,
     typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal or expected_f1."),
 ]
+Thresholds = Annotated[
+    str | None,
+    typer.Option("--thresholds", metavar="NAME", help="Decode at thresholds that `orderfree thresholds` has stored."),
+]
+HierarchyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--hierarchy", metavar="FILE", help="Parents of labels, JSON or CSV: they are said with their children."
+    ),
+]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
 # what a trained model has learned with, or has no use for any more
@@ -51,6 +62,12 @@ def comma_separated(text: str) -> list[str]:
 
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
+
+
+def data_config(settings: list[str] | None, format: str | None) -> DataConfig:
+    from ..build import load_config
+
+    return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
 def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
@@ -78,24 +95,38 @@ def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple
     return Predictor(trained), trained.config.data
 
 
-def chosen_decoder(predictor: Predictor, decode: str | None, optimize_for: str | None) -> str:
-    """The decoder to use: the one named, the best for the metric named, or the model's own."""
-    from ..inference import BEST
+def chosen_decoder(
+    predictor: Predictor, decode: str | None, optimize_for: str | None, thresholds: str | None = None
+) -> str:
+    """The decoder to use: the one named, the best for the metric named, stored thresholds, or the model's own."""
+    from ..inference import BEST, NAMED
 
     if decode and optimize_for:
         raise OrderfreeError(
             "--decode names a decoder and --optimize-for lets validation choose one; give one of them."
         )
+    if thresholds and (decode or optimize_for):
+        raise OrderfreeError("--thresholds says which decoder to use; leave out --decode and --optimize-for.")
+    if thresholds:
+        return NAMED + thresholds
     return decode or (BEST + optimize_for if optimize_for else predictor.default_decoder)
 
 
-def judged_decoders(predictor: Predictor, decode: str | None, optimize_for: str | None = None) -> list[str]:
+def judged_decoders(
+    predictor: Predictor, decode: str | None, optimize_for: str | None = None, thresholds: str | None = None
+) -> list[str]:
     """The decoder to use, if one is named; else all, and the best for every metric."""
     from ..inference import BEST
 
-    if decode or optimize_for:
-        return [chosen_decoder(predictor, decode, optimize_for)]
+    if decode or optimize_for or thresholds:
+        return [chosen_decoder(predictor, decode, optimize_for, thresholds)]
     return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
+
+
+def read_hierarchy(path: Path | None, predictor: Predictor) -> Hierarchy | None:
+    from ..data.hierarchy import Hierarchy
+
+    return None if path is None else Hierarchy.read(path, predictor.labels.ids)
 
 
 def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:

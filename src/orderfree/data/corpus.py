@@ -62,7 +62,14 @@ def encode_corpora(
 def _schema(featurizer: Featurizer) -> pa.Schema:
     arrays = [(name, pa.large_list(pa.from_numpy_dtype(kind))) for name, kind in featurizer.columns.items()]
     return pa.schema(
-        [("length", pa.int32()), ("labels", pa.large_list(pa.int32())), ("unknown", pa.list_(pa.string())), *arrays]
+        [
+            ("length", pa.int32()),
+            ("weight", pa.float32()),
+            ("labels", pa.large_list(pa.int32())),
+            ("unknown", pa.large_list(pa.int32())),
+            ("unseen", pa.list_(pa.string())),
+            *arrays,
+        ]
     )
 
 
@@ -73,10 +80,12 @@ def _record_batch(
     known = [np.asarray(labels.known(names), dtype=np.int32) for names in label_sets]
     columns = [
         pa.array([length for _, _, length in rows], pa.int32()),
+        pa.array([example.weight for example, _, _ in rows], pa.float32()),
         _ragged(known, pa.int32()),
+        _ragged([np.asarray(labels.known(e.unknown or ()), dtype=np.int32) for e, _, _ in rows], pa.int32()),
         pa.array([[name for name in names if name not in labels.ids] for names in label_sets], pa.list_(pa.string())),
     ]
-    for place in range(3, len(schema)):
+    for place in range(len(columns), len(schema)):
         name, kind = schema.field(place).name, schema.field(place).type.value_type
         columns.append(_ragged([arrays[name] for _, arrays, _ in rows], kind))
     return pa.record_batch(columns, schema=schema)
@@ -95,24 +104,42 @@ class Corpus:
         self.featurizer, self.vocabulary = featurizer, labels
         table = pa.ipc.open_file(pa.memory_map(str(path))).read_all()  # zero-copy: columns point into the mapped file
         self.lengths: np.ndarray = table["length"].to_numpy()  # (N,)
-        self._unknown = table["unknown"]
+        weights = table["weight"].to_numpy().copy()  # (N,)
+        self.weights: np.ndarray | None = weights if (weights != 1).any() else None  # None: all examples count the same
+        self._unseen = table["unseen"]
         self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
-        self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", *featurizer.columns)}
+        self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", "unknown", *featurizer.columns)}
+        self.has_unknown = any(len(values) for values in self._columns["unknown"].values)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
     def batch(self, rows: np.ndarray) -> Batch:
         arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
-        targets = self.vocabulary.one_hot([self._columns["labels"][row] for row in rows])
+        unknown = self.unknown(rows)
         inputs = self.featurizer.collate(arrays)
         if self.scores is not None:
             inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
-        return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows))
+        weights = None if self.weights is None else torch.from_numpy(self.weights[rows])
+        return Batch(
+            inputs,
+            torch.from_numpy(self.targets(rows)),
+            torch.from_numpy(rows),
+            weights,
+            None if unknown is None else torch.from_numpy(unknown),
+        )
 
-    def targets(self) -> np.ndarray:
-        """(N, L) bool."""
-        return self.vocabulary.one_hot([self._columns["labels"][row] for row in range(len(self))])
+    def targets(self, rows: Iterable[int] | None = None) -> np.ndarray:
+        """(B, L) bool, of all examples where no rows are given."""
+        rows = range(len(self)) if rows is None else rows
+        return self.vocabulary.one_hot([self._columns["labels"][row] for row in rows])
+
+    def unknown(self, rows: Iterable[int] | None = None) -> np.ndarray | None:
+        """(B, L) bool, labels of which it is not known whether they are there; None where that is never so."""
+        if not self.has_unknown:
+            return None
+        rows = range(len(self)) if rows is None else rows
+        return self.vocabulary.one_hot([self._columns["unknown"][row] for row in rows])
 
     def bag_matrix(self, terms: int) -> scipy.sparse.csr_matrix:
         """(N, V) of a corpus of bags with so many terms."""
@@ -125,7 +152,7 @@ class Corpus:
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""
         known = (self.vocabulary.names[i] for i in self._columns["labels"][row])
-        return (*known, *self._unknown[row].as_py())
+        return (*known, *self._unseen[row].as_py())
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """All examples once, short ones first, so that little is padded; `Batch.rows` says which is which."""

@@ -14,7 +14,8 @@ from ..errors import DataError
 
 @dataclass(frozen=True)
 class LabelVocabulary:
-    """Labels from frequent to rare (ties by name); a label's id is its place."""
+    """Labels from frequent to rare (ties by name); a label's id is its place. After a warm start, those of the earlier
+    model come first, in its order."""
 
     names: tuple[str, ...]
     counts: tuple[int, ...]
@@ -43,6 +44,16 @@ class LabelVocabulary:
         for labels, times in sets.items():
             combinations[tuple(sorted(ids[label] for label in labels))] += times
         return cls(names, tuple(counts[name] for name in names), dict(combinations))
+
+    def after(self, earlier: LabelVocabulary) -> LabelVocabulary:
+        """These labels behind those of an earlier model, which keep their ids, whether they still occur or not."""
+        names = (*earlier.names, *(name for name in self.names if name not in earlier.ids))
+        counts = tuple(self.counts[self.ids[name]] if name in self.ids else 0 for name in names)
+        place = {name: i for i, name in enumerate(names)}
+        combinations = {
+            tuple(sorted(place[self.names[i]] for i in ids)): times for ids, times in self.combinations.items()
+        }
+        return LabelVocabulary(names, counts, combinations)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -66,6 +66,10 @@ def _checked(examples: Iterable[Example], format: str) -> Iterator[Example]:
         if problem := next(filter(None, map(label_problem, labels)), None):
             raise _refusal(example, problem)
         value = example.features if example.text is None else example.text
+        if example.unknown != () and format not in ("jsonl", "npz"):
+            raise _refusal(
+                example, f"{format} files cannot say that a label is not known; choose jsonl (npz: features)"
+            )
         if not isinstance(value, content):
             kind = {SparseVector: "sparse features", np.ndarray: "dense features"}.get(content, "text")
             raise _refusal(example, f"{format} files hold {kind}; choose another format")
@@ -103,7 +107,9 @@ def _one_line(example: Example, value: str, delimiter: str = "\n") -> str:
 def _json_line(example: Example, options: DataConfig) -> str:
     record: dict[str, Any] = {options.id_field: _own_id(example), options.text_field: example.text}
     if example.labels is not None:
-        record[options.labels_field] = list(example.labels)
+        record[options.labels_field] = None if example.unknown is None else list(example.labels)
+    if example.unknown:
+        record[options.unknown_field] = list(example.unknown)
     return json.dumps(record, ensure_ascii=False)
 
 
@@ -189,10 +195,14 @@ def _write_npz(examples: Iterator[Example], path: Path, options: DataConfig) -> 
         dense = [np.pad(features, ((0, lengths.max() - len(features)), (0, 0))) for features in dense]
     arrays[options.features_field] = np.array(dense, dtype=np.float32)
     if kept and kept[0].labels is not None:
-        column = {name: i for i, name in enumerate(sorted({name for example in kept for name in example.labels or ()}))}
-        targets = np.zeros((len(kept), len(column)), dtype=np.uint8)
+        names = {name for example in kept for name in (*(example.labels or ()), *(example.unknown or ()))}
+        column = {name: i for i, name in enumerate(sorted(names))}
+        unknown = any(example.unknown != () for example in kept)
+        targets = np.zeros((len(kept), len(column)), dtype=np.float32 if unknown else np.uint8)
         for row, example in enumerate(kept):
             targets[row, [column[name] for name in example.labels or ()]] = 1
+            if example.unknown != ():
+                targets[row, slice(None) if example.unknown is None else [column[n] for n in example.unknown]] = np.nan
         arrays |= {options.targets_field: targets, "label_names": np.array(list(column), dtype=np.str_)}
     with writing(path) as file:
         np.savez_compressed(file, **cast(dict[str, Any], arrays))

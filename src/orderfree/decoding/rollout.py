@@ -58,13 +58,20 @@ policies.register("teacher")(
 
 
 def follow(
-    plan: RolloutPlan, step: Step, state: DecoderState, targets: Tensor, rank: Tensor, limits: Tensor
+    plan: RolloutPlan,
+    step: Step,
+    state: DecoderState,
+    targets: Tensor,
+    rank: Tensor,
+    limits: Tensor,
+    barred: Tensor | None = None,
 ) -> Rollout:
-    """The rollouts an objective asked for."""
-    rollout = roll_out(policies[plan.policy], step, state, targets, rank, limits, plan.teacher_ratio)
+    """The rollouts an objective asked for; labels that are barred (B, L) are never chosen."""
+    rollout = roll_out(policies[plan.policy], step, state, targets, rank, limits, plan.teacher_ratio, barred)
+    rollout = replace(rollout, barred=barred)
     if plan.baseline is None:
         return rollout
-    compared = roll_out(policies[plan.baseline], step, state, targets, rank, limits)
+    compared = roll_out(policies[plan.baseline], step, state, targets, rank, limits, barred=barred)
     return replace(rollout, baseline=compared.sequence)
 
 
@@ -76,6 +83,7 @@ def roll_out(
     rank: Tensor,
     limits: Tensor,
     teacher_ratio: float = 1.0,
+    barred: Tensor | None = None,
 ) -> Rollout:
     """targets (B, L) bool, rank (L + 1,), limits (B,) most steps of each row -> sequences chosen by the policy.
 
@@ -96,6 +104,8 @@ def roll_out(
     rows = torch.arange(inputs, device=device)  # (r,) rows still in the batch
     running = torch.ones_like(rows, dtype=torch.bool)  # (r,)
     taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1) labels fed so far
+    if barred is not None:
+        taken[:, :eos] = barred  # as if they had been: no policy chooses them
     missing = torch.cat([targets, ~targets.any(dim=1, keepdim=True)], dim=1)  # (r, L + 1)
     previous = torch.full_like(rows, num_labels)  # (r,) the start symbol
     for t in range(steps):

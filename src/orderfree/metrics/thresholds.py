@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ConfigError
+from ..errors import ConfigError, OrderfreeError
 from .counts import Matrix
 
 NEUTRAL = 0.5
@@ -57,6 +57,24 @@ def precision_recall(probs: np.ndarray, targets: Matrix, steps: int = 50) -> lis
     return rows
 
 
+def precision_threshold(probs: np.ndarray, targets: np.ndarray, precision: float) -> float:
+    """The lowest threshold for all labels at which at least this share of the labels that are said is right.
+
+    Lowest: of all cuts that are precise enough, the one that says most."""
+    order = np.argsort(-probs, axis=None)
+    falling = probs.ravel()[order]
+    is_cut = np.append(falling[:-1] > falling[1:], True)
+    said = np.flatnonzero(is_cut) + 1  # (C,)
+    reached = np.cumsum(targets.ravel()[order])[is_cut] / said
+    enough = np.flatnonzero(reached >= precision)
+    if not len(enough):
+        raise OrderfreeError(
+            f"no threshold is right in {precision:g} of what it says on this data, the best in {reached.max():.4f}; "
+            "ask for less."
+        )
+    return float(_midway(falling[is_cut])[enough[-1]])
+
+
 def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:
     """(L,) the threshold at which each label's own F1 is highest, drawn towards `shared`: by as much as if `strength`
     more positives had voted for that. A label with few positives stays near it, one without any is left there.
@@ -83,10 +101,13 @@ CANDIDATES = 60
 
 
 def candidate_thresholds(probs: np.ndarray, targets: Matrix) -> np.ndarray:
-    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides."""
+    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides. Of those that
+    no probability lies between, which decide alike, the lowest."""
     best, _ = best_threshold(probs, targets)
     odds = np.linspace(-5.0, 4.0, CANDIDATES)
-    return np.unique(np.append(_probability(odds), best))
+    tried = np.unique(np.append(_probability(odds), best))
+    below = np.searchsorted(np.sort(probs, axis=None), tried.astype(probs.dtype))  # how many each leaves out
+    return tried[np.unique(below, return_index=True)[1]]
 
 
 def _midway(distinct: np.ndarray) -> np.ndarray:

@@ -69,18 +69,20 @@ class Calibration(nn.Module):
         self.scale = nn.Parameter(torch.full((1,), 4.0))  # an SVM's margins of -1 and 1: 2 % and 98 %
         self.offset = nn.Parameter(torch.zeros(1))
 
-    def fit(self, scores: Tensor, targets: Tensor) -> None:
+    def fit(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
         """Starts at the likeliest pair for scores (N, L) of classifiers that have not seen these examples: how long
         margins are depends on C. Newton's method on the logistic loss. Where higher scores do not make a label
-        likelier, as on a handful of examples, it stays where it is: upside down it would do harm."""
+        likelier, as on a handful of examples, it stays where it is: upside down it would do harm.
+        weights (N, 1) or (N, L): how much each score counts."""
         margins, truth = scores.double().flatten(), targets.double().flatten()
+        counted = torch.ones_like(truth) if weights is None else weights.double().expand_as(scores).flatten()
         spread = margins.std().clamp(min=1e-9)
         inputs = torch.stack([margins / spread, torch.ones_like(margins)])  # (2, N * L)
         pair = torch.zeros(2, dtype=torch.float64)
         for _ in range(NEWTON_STEPS):
             probs = (pair @ inputs).sigmoid()
-            gradient = inputs @ (probs - truth)
-            curvature = (inputs * (probs * (1 - probs))) @ inputs.T + 1e-6 * torch.eye(2, dtype=torch.float64)
+            gradient = inputs @ (counted * (probs - truth))
+            curvature = (inputs * (counted * probs * (1 - probs))) @ inputs.T + 1e-6 * torch.eye(2, dtype=torch.float64)
             pair = pair - torch.linalg.solve(curvature, gradient).clamp(-1.0, 1.0)
         if pair[0] > 0:
             with torch.no_grad():

@@ -5,7 +5,8 @@ An objective is a class with
     __init__(options, rank)   rank (L + 1,): labels from frequent to rare, <eos> last
     rank                      (L + 1,) the order a teacher follows
     plan(done)                whose label sequences it wants when `done` (0 … 1) of training is done
-    step_losses(logits, rollout, targets) -> (B, K), loss of every step; the caller leaves out inactive ones
+    step_losses(logits, rollout, targets) -> (B, K), loss of every step; the caller leaves out inactive ones, and gives
+                              labels that are no actions (rollout.barred) logits that no softmax sees
 """
 
 from __future__ import annotations

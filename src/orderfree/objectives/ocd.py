@@ -56,7 +56,7 @@ class OCD:
         return RolloutPlan("sample" if self.options.prefix == "sampled" else "sample_missing")
 
     def step_losses(self, logits: Tensor, rollout: Rollout, targets: Tensor) -> Tensor:
-        q_values = optimal_q_values(targets, rollout.sequence, self.options.reward)  # (B, K, L + 1)
+        q_values = optimal_q_values(targets, rollout.sequence, self.options.reward, rollout.barred)  # (B, K, L + 1)
         policy = optimal_policy(q_values, self.options.temperature)  # (B, K, L + 1)
         log_probs = logits.log_softmax(dim=-1)  # (B, K, L + 1)
         return (torch.xlogy(policy, policy) - policy * log_probs).sum(dim=-1)  # (B, K)
@@ -71,8 +71,12 @@ def predicted_before(sequence: Tensor, num_labels: int) -> Tensor:
     return earlier[..., :num_labels] > 0
 
 
-def optimal_q_values(targets: Tensor, sequence: Tensor, reward: str = "hamming") -> Tensor:
-    """Q* of Eq. 8 for every action at every step: targets (B, L) bool, sequence (B, K) -> (B, K, L + 1)."""
+def optimal_q_values(
+    targets: Tensor, sequence: Tensor, reward: str = "hamming", barred: Tensor | None = None
+) -> Tensor:
+    """Q* of Eq. 8 for every action at every step: targets (B, L) bool, sequence (B, K) -> (B, K, L + 1).
+
+    barred (B, L): labels that are no actions either."""
     num_labels = targets.shape[1]
     predicted = predicted_before(sequence, num_labels)  # (B, K, L)
     wanted = targets[:, None]  # (B, 1, L)
@@ -85,7 +89,8 @@ def optimal_q_values(targets: Tensor, sequence: Tensor, reward: str = "hamming")
         correct = _f1(size, size, wrong)
         stop = _f1(size, hits, wrong)
         mistake = _f1(size, size, wrong + 1)
-    labels = torch.where(wanted, correct, mistake).masked_fill(predicted, float("-inf"))  # (B, K, L)
+    impossible = predicted if barred is None else predicted | barred[:, None]  # (B, K, L)
+    labels = torch.where(wanted, correct, mistake).masked_fill(impossible, float("-inf"))  # (B, K, L)
     return torch.cat([labels, stop], dim=-1)  # (B, K, L + 1)
 
 

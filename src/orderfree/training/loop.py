@@ -27,6 +27,7 @@ from ..objectives.multitask import multitask
 from ..types import Batch, LossTerms, Roll, on_device
 from .prepare import Prepared
 from .state import Progress, load_state, save_state
+from .weights import label_balance, loss_weights
 
 
 class Listener(Protocol):
@@ -63,6 +64,7 @@ class Trainer:
         settings = self.config.training
         self.objective = build_objective(self.config, self.trained.labels)
         self.second = build_second_objective(self.config, self.trained.labels)
+        self.balance = label_balance(self.config, self.trained.labels, len(self.data.train))
         self.network = self.trained.network
         self.accelerator = Accelerator()
         # an SVM has nothing left to descend to: it is validated once, and that is its training
@@ -151,29 +153,29 @@ class Trainer:
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
-        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows)
+        weights, unknown = (None if some is None else some.to(device) for some in (batch.weights, batch.unknown))
+        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, weights, unknown)
 
     def losses(self, batch: Batch) -> LossTerms:
         settings = self.config.objective
-        roll = self.roller(self.objective, batch.targets)
-        output = self.model(batch.inputs, roll, self.roller(self.second, batch.targets))
+        output = self.model(batch.inputs, self.roller(self.objective, batch), self.roller(self.second, batch))
         return multitask(
             output, batch.targets, self.objective, settings.br_weight, settings.normalise,
-            self.second, settings.second_weight, settings.br_focus,
+            self.second, settings.second_weight, settings.br_focus, loss_weights(batch, self.balance),
         )  # fmt: skip
 
-    def roller(self, objective: SequenceObjective | None, targets: Tensor) -> Roll | None:
+    def roller(self, objective: SequenceObjective | None, batch: Batch) -> Roll | None:
         """What an objective wants to be trained on now, bound to the targets of one batch."""
         if objective is None:
             return None
-        settings = self.config.objective
+        settings, targets = self.config.objective, batch.targets
         plan = objective.plan(self.progress.update / self.total_updates)
         needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
         limits = needed.clamp(min=settings.max_steps)
         if settings.extra_steps is not None:
             limits = limits.minimum(needed + settings.extra_steps)
         rank = objective.rank.to(targets.device)
-        return lambda step, state: follow(plan, step, state, targets, rank, limits)
+        return lambda step, state: follow(plan, step, state, targets, rank, limits, batch.unknown)
 
     def set_learning_rate(self) -> None:
         settings = self.config.training

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,20 @@ from typing import Any
 import numpy as np
 
 from ..build import encoder_options, featurizer_class
+from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
-from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.readers import ReadCounts, check_examples, detect_format, read_examples
 from ..data.readers.source import sibling
 from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
-from ..types import Example
+from ..types import Example, SparseVector
 
 TRAIN, VALID = 0, 1
+Data = str | Path | Sequence[Example]  # a file, or examples already in memory
 
 
 @dataclass(frozen=True)
@@ -43,13 +46,15 @@ class Prepared:
     provenance: dict[str, Any] = field(default_factory=dict)
 
 
-def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, str]:
+def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, str]:
     """What the training data was, byte for byte."""
-    files = {"train": Path(train)}
-    if valid is not None:
-        files["valid"] = Path(valid)
+    given = {"train": train, **({} if valid is None else {"valid": valid})}
     found = {}
-    for part, path in files.items():
+    for part, data in given.items():
+        if not isinstance(data, str | Path):
+            found[part] = _digest(data)
+            continue
+        path = Path(data)
         try:
             if not path.exists():
                 raise DataError("there is no such file; check the path.", path)
@@ -68,28 +73,61 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
     return found
 
 
+def _digest(examples: Sequence[Example]) -> str:
+    """SHA-256 of examples in memory."""
+    digest = hashlib.sha256()
+    for example in examples:
+        features = example.features
+        arrays = [features.indices, features.values] if isinstance(features, SparseVector) else [features]
+        digest.update(repr((example.id, example.text, example.labels, example.weight, example.unknown)).encode())
+        digest.update(b"".join(array.tobytes() for array in arrays if array is not None))
+    return digest.hexdigest()
+
+
+def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Iterator[Example]:
+    """Examples of which at least some labels are known, one way or the other: the rest teach and measure nothing."""
+    if isinstance(data, str | Path):
+        examples = read_examples(data, config.data, labelled=True, counts=counts)
+    else:
+        examples = check_examples(data, counts)
+    return (example for example in examples if example.unknown is not None)
+
+
 def prepare(
-    config: Config, train: Path, valid: Path | None, cache: Path, say: Callable[[str], None] = lambda _: None
+    config: Config,
+    train: Data,
+    valid: Data | None,
+    cache: Path,
+    say: Callable[[str], None] = lambda _: None,
+    earlier: TrainedModel | None = None,
 ) -> Prepared:
-    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory."""
+    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory.
+
+    An `earlier` model to start from lends its vocabulary, and its labels come first."""
     counts = ReadCounts()
-    part_of = None if valid is not None else _split(config, train)
+    source = str(train) if isinstance(train, str | Path) else "the examples"
+    part_of = None if valid is not None else _split(config, train, source)
 
     def training_part() -> Iterator[Example]:
-        for place, example in enumerate(read_examples(train, config.data, labelled=True)):
+        for place, example in enumerate(_read(train, config)):
             if part_of is None or part_of[place] == TRAIN:
                 yield example
 
     def both_parts() -> Iterator[tuple[int, Example]]:
-        for place, example in enumerate(read_examples(train, config.data, labelled=True, counts=counts)):
+        for place, example in enumerate(_read(train, config, counts)):
             yield (TRAIN if part_of is None else int(part_of[place])), example
         if valid is not None:
-            for example in read_examples(valid, config.data, labelled=True, counts=counts):
+            for example in _read(valid, config, counts):
                 yield VALID, example
 
-    say(f"reading {train}")
-    labels = LabelVocabulary.count((example.labels or () for example in training_part()), str(train))
-    featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
+    say(f"reading {source}")
+    labels = LabelVocabulary.count((example.labels or () for example in training_part()), source)
+    featurizer: Featurizer
+    if earlier is not None:
+        labels, featurizer = labels.after(earlier.labels), earlier.featurizer
+        say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
+    else:
+        featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
     say(f"{len(labels):,} labels, {feature_count(featurizer):,} input features; encoding")
     paths = [cache / "train.arrow", cache / "valid.arrow"]
     encoded = encode_corpora(both_parts(), paths, featurizer, labels)
@@ -100,23 +138,30 @@ def prepare(
         "truncated": encoded[TRAIN].truncated + encoded[VALID].truncated,
         "repeated_labels": counts.repeated_labels,
         "empty_texts": counts.empty_texts,
+        "unknown_examples": counts.unknown,
     }
+    if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
+        raise DataError(
+            "model.label_decoder=chain says yes or no to every label, so it cannot learn from examples with unknown "
+            "labels; choose another label decoder, or leave these examples out.",
+            source,
+        )
     for note in _notes(provenance, config.data.max_words):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
 
 
-def _split(config: Config, train: Path) -> np.ndarray:
+def _split(config: Config, train: Data, source: str) -> np.ndarray:
     """Part of every example when there is no validation file: a stratified share of the training file."""
     share = config.data.valid_fraction
-    label_sets = (example.labels or () for example in read_examples(train, config.data, labelled=True))
+    label_sets = (example.labels or () for example in _read(train, config))
     part_of = part_of_each(label_sets, [1 - share, share], config.seed)
     if len(part_of) < 2:
-        raise DataError("holds a single example; expected at least two, one to train on and one to validate.", train)
+        raise DataError("holds a single example; expected at least two, one to train on and one to validate.", source)
     if not (part_of == VALID).any():
         part_of[-1] = VALID
     if not (part_of == TRAIN).any():
-        raise DataError(f"data.valid_fraction {share} leaves nothing to train on; lower it.", train)
+        raise DataError(f"data.valid_fraction {share} leaves nothing to train on; lower it.", source)
     return part_of
 
 
@@ -127,3 +172,5 @@ def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
         yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
+    if provenance["unknown_examples"]:
+        yield f"of {provenance['unknown_examples']:,} examples no label is known (null); they are left out"

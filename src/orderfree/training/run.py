@@ -13,7 +13,7 @@ from types import FrameType
 import torch
 
 from ..build import build_network, complete_config
-from ..checkpoint import FILES, TRAINING, TrainedModel, save_model, versions
+from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
 from ..errors import ModelDirectoryError, OrderfreeError
@@ -23,8 +23,10 @@ from ..inference import Predictor, default_threads
 from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
-from .prepare import fingerprints, prepare
+from .prepare import Data, fingerprints, prepare
 from .solve import start_encoder
+from .warm import WARM, adopt_weights, copy_model
+from .weights import label_balance
 
 RECORD = "run.json"
 REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
@@ -42,42 +44,58 @@ class Interrupted(Exception):
 
 def train(
     config: Config,
-    train_file: Path,
-    valid_file: Path | None,
+    train_data: Data,
+    valid_data: Data | None,
     out: Path,
     resume: bool = False,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda _: None,
     stop: Stop | None = None,
+    progress: bool = True,
+    warm_start: Path | None = None,
 ) -> TrainedModel:
-    """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly.
+    """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
+    `out`, exactly. Without `valid_data`, the share `data.valid_fraction` of the training data is held out. `progress`:
+    shows a bar, or a line per validation, on standard error.
+
+    `warm_start` is the directory of an earlier model to start from: made with the same settings under `model`, it lends
+    its vocabulary, labels and weights, and labels it does not have are added.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    if warm_start is not None and warm_start.resolve() == out.resolve():
+        raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
     config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
-    data = fingerprints(config, train_file, valid_file)
+    data = fingerprints(config, train_data, valid_data)
     if before is not None:
         _check_same_data(out, before, data)
     with explained(out) if resume else _starting(out, present):
         if not resume:
-            files = {"train": str(train_file), "valid": str(valid_file) if valid_file is not None else None}
+            parts = {"train": train_data, "valid": valid_data}
+            files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
             record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
             with writing_directory(out / TRAINING) as aside:
                 write_json(aside / RECORD, record)
+                if warm_start is not None:
+                    copy_model(warm_start, aside / WARM)
         torch.set_num_threads(threads)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
-        prepared = prepare(config, train_file, valid_file, cache, say)
+        earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
+        prepared = prepare(config, train_data, valid_data, cache, say, earlier)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
-        start_encoder(network, prepared.train, cache, config.seed, say)
+        balance = label_balance(config, prepared.labels, len(prepared.train))
+        start_encoder(network, prepared.train, cache, config.seed, say, balance)
+        if earlier is not None:
+            adopt_weights(network, earlier)
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
     trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop())
-    trainer.listeners = _listeners(config, out, trainer.select_decoder)
+    trainer.listeners = _listeners(config, out, trainer.select_decoder, progress)
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
@@ -174,11 +192,10 @@ def _check_same_data(out: Path, before: dict[str, str], data: dict[str, str]) ->
         )
 
 
-def _listeners(config: Config, out: Path, decoder: str) -> list[Listener]:
-    listeners: list[Listener] = [
-        History(out / "history.jsonl"),
-        ProgressLines(config.training.select_metric, decoder),
-    ]
+def _listeners(config: Config, out: Path, decoder: str, progress: bool) -> list[Listener]:
+    listeners: list[Listener] = [History(out / "history.jsonl")]
+    if progress:
+        listeners.append(ProgressLines(config.training.select_metric, decoder))
     if config.training.tensorboard and TensorBoard.available():
         listeners.append(TensorBoard(out / "tensorboard"))
     return listeners

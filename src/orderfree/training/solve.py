@@ -14,11 +14,19 @@ from ..data.corpus import Corpus
 from ..files import writing_aside
 from ..nn.br_decoder import Calibration
 from ..nn.model import OrderFreeModel
+from .weights import Balance, decision_weights
 
 SOLVED = "linear.safetensors"
 
 
-def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int, say: Callable[[str], None]) -> None:
+def start_encoder(
+    network: OrderFreeModel,
+    train: Corpus,
+    cache: Path,
+    seed: int,
+    say: Callable[[str], None],
+    balance: Balance | None = None,
+) -> None:
     """Loads pretrained weights, where there are any. Solves the encoder, where it is one that is solved, and gives the
     corpus the scores to train decoders on; a resumed run finds both in its cache."""
     parts: list[Any] = list(network.encoder.modules())
@@ -28,11 +36,12 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
     encoder = next((part for part in parts if hasattr(part, "solve")), None)
     if encoder is None:
         return
-    path = cache / SOLVED
+    path, weights = cache / SOLVED, _weights(train, balance)
     if not path.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
-        scores = encoder.solve(train.bag_matrix(encoder.terms.shape[0]), train.targets(), seed, out_of_fold=descends)
+        bags = train.bag_matrix(encoder.terms.shape[0])
+        scores = encoder.solve(bags, train.targets(), seed, out_of_fold=descends, weights=weights)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_aside(path) as aside:
             save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
@@ -42,9 +51,19 @@ def start_encoder(network: OrderFreeModel, train: Corpus, cache: Path, seed: int
     train.scores = content.pop("scores", None)
     if train.scores is not None:
         scores, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
+        counted = None if weights is None else torch.from_numpy(weights)
         for module in network.modules():
             if isinstance(module, Calibration):
-                module.fit(scores, targets)
+                module.fit(scores, targets, counted)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )
+
+
+def _weights(train: Corpus, balance: Balance | None) -> np.ndarray | None:
+    """How much each label of each example counts: (N, L) or (N, 1); None: all the same."""
+    if train.weights is None and not train.has_unknown and balance is None:
+        return None
+    weights, unknown = (None if some is None else torch.from_numpy(some) for some in (train.weights, train.unknown()))
+    counted = decision_weights(torch.from_numpy(train.targets()), weights, unknown, balance)
+    return None if counted is None else counted.numpy()

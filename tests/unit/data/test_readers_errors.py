@@ -44,7 +44,18 @@ BAD_TEXT = [
         r", line 1: .*'labels' is missing, expected a list of labels; .*mean",
         {},
     ),
-    ("d.jsonl", b'{"text": "a", "labels": null}', r", line 1: .*'labels' is missing, expected a list of labels; ", {}),
+    (
+        "d.jsonl",
+        b'{"text": "a", "labels": ["x"], "unknown": ["x"]}',
+        r", line 1: .*'x' is both given and unknown; ",
+        {},
+    ),
+    (
+        "d.jsonl",
+        b'{"text": "a", "labels": [], "unknown": "x"}',
+        r", line 1: .*'unknown' is a string, expected a list",
+        {},
+    ),
     ("d.jsonl", b'{"text": "a", "labels": "x"}', r", line 1: .*'labels' is a string, expected a list of labels; ", {}),
     (
         "d.jsonl",
@@ -79,7 +90,7 @@ BAD_TEXT = [
     ("d.csv", b"txt,labels\na,x\n", r", line 1: the column 'text' is missing, .*'txt', 'labels'; .*mean 'txt'", {}),
     ("d.tsv", b"text\tlabel\na\tx\n", r", line 1: the column 'labels' is missing, expected a list of labels", {}),
     ("d.csv", b"text,x\na,1\nb,2\n", r", line 3: the column 'x' holds '2', expected 0 or 1", {"label_columns": ["x"]}),
-    ("d.csv", b"text,x\na,\n", r", line 2: the column 'x' holds '', expected 0 or 1", {"label_columns": ["*"]}),
+    ("d.csv", b"text,x\na,no\n", r", line 2: the column 'x' holds 'no', expected 0 or 1", {"label_columns": ["*"]}),
     (
         "d.csv",
         b"text,x\na,1\n",
@@ -210,7 +221,6 @@ def test_a_single_array_is_no_npz(tmp_path):
 BAD_PARQUET = [
     ({"text": ["a", None], "labels": [["x"], ["x"]]}, r": row 2: the field 'text' is missing, expected a string", {}),
     ({"text": [1, 2], "labels": [["x"], ["x"]]}, r": row 1: the field 'text' is a number, expected a string", {}),
-    ({"text": ["a", "b"], "labels": [["x"], None]}, r": row 2: the field 'labels' is missing, expected a list", {}),
     ({"text": ["a", "b"], "labels": [[1], [2]]}, r": row 1: the field 'labels' holds a number \(1\)", {}),
     ({"text": ["a", "b"], "labels": [["x"], [" "]]}, r": row 2: the label ' ' is empty", {}),
     ({"text": ["a", "b"]}, r": the column 'labels' is missing, expected a list of labels", {}),

@@ -217,3 +217,19 @@ def test_weighing_twice_is_having_the_example_twice(loss: str) -> None:
     repeated = one_vs_rest(features[twice], targets[twice], loss, 1.0)
     for ours, theirs in zip(weighted, repeated, strict=True):
         assert ours == pytest.approx(theirs, abs=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_an_example_of_weight_two_is_solved_for_as_two(problem, loss: str) -> None:
+    features, targets = problem
+    weights = np.where(np.arange(N) < 20, 2.0, 1.0)
+    twice = np.concatenate([np.arange(N), np.arange(20)])
+    weighted = one_vs_rest(features, targets, loss, 1.0, weights[:, None])
+    doubled = one_vs_rest(features[twice], targets[twice], loss, 1.0)
+    np.testing.assert_allclose(weighted[0], doubled[0], atol=0.02)
+    assert not np.allclose(weighted[0], one_vs_rest(features, targets, loss, 1.0)[0], atol=0.02)
+    scores, truth = torch.from_numpy(features.toarray()[:, :L]), torch.from_numpy(targets)
+    one, other = Calibration(), Calibration()
+    one.fit(scores, truth, torch.from_numpy(weights)[:, None])
+    other.fit(scores[twice], truth[twice])
+    assert one.offset.item() == pytest.approx(other.offset.item(), rel=1e-3)

@@ -10,7 +10,7 @@ import torch
 from orderfree.objectives.multitask import binary_cross_entropy, multitask
 from orderfree.objectives.ocd import OCD, OCDOptions
 from orderfree.objectives.teacher_forcing import MLE, MLEOptions
-from orderfree.types import ModelOutput, Rollout
+from orderfree.types import LossWeights, ModelOutput, Rollout
 
 TARGETS = torch.tensor([[True, False], [False, False]])
 BR_LOGITS = torch.tensor([[math.log(3), 0.0], [0.0, -math.log(3)]])  # probabilities 3/4, 1/2 | 1/2, 1/4
@@ -95,3 +95,20 @@ def test_plainly_absent_labels_count_less():
     assert float(binary_cross_entropy(logits, targets, 2.0)) == pytest.approx(expected, rel=1e-6)
     plain = -math.log(1 / 2) - math.log(1 / 4) - math.log(3 / 4)
     assert float(binary_cross_entropy(logits, targets)) == pytest.approx(plain, rel=1e-6)
+
+
+def test_an_example_of_weight_two_counts_as_two() -> None:
+    """The sum over a batch in which it stands twice, divided by the examples of the batch it stands in once."""
+    twice = torch.tensor([0, 0, 1])
+    rollout = Rollout(ROLLOUT.sequence[twice], ROLLOUT.active[twice])
+    doubled = multitask(
+        ModelOutput(BR_LOGITS[twice], rollout, LOGITS[twice]), TARGETS[twice], OBJECTIVE, 1.0, "sequence"
+    )
+    heavy = torch.tensor([2.0, 1.0])
+    weights = LossWeights(heavy, heavy[:, None])
+    given = ModelOutput(BR_LOGITS, ROLLOUT, LOGITS)
+    weighted = multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence", weights=weights)
+    for name, term in weighted.terms.items():
+        assert term.item() == pytest.approx(doubled.terms[name].item() * 3 / 2), name
+    same = multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence", weights=LossWeights(torch.ones(2), torch.ones(2, 1)))
+    assert same.total.item() == pytest.approx(multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence").total.item())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ...config import DataConfig
@@ -13,7 +13,7 @@ from . import jsonl, lines, lyrl, reuters, tables, vectors  # noqa: F401  import
 from .checks import ReadCounts, checked
 from .source import STDIN, Reader, Source, readers
 
-__all__ = ["ReadCounts", "Reader", "Source", "detect_format", "read_examples", "readers"]
+__all__ = ["ReadCounts", "Reader", "Source", "check_examples", "detect_format", "read_examples", "readers"]
 
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -87,3 +87,12 @@ def read_examples(
         source.position += 1
     if source.position == 0:
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
+
+
+def check_examples(examples: Iterable[Example], counts: ReadCounts | None = None) -> Iterator[Example]:
+    """Examples made in memory, checked as those of a file are."""
+    source = Source("the examples", labelled=True)
+    counts = ReadCounts() if counts is None else counts
+    for place, example in enumerate(examples):
+        source.row = place + 1
+        yield checked(example, source, counts)

@@ -22,6 +22,7 @@ class ReadCounts:
     repeated_labels: int = 0  # examples that named a label more than once
     empty_texts: int = 0
     unlabelled: int = 0  # examples that say they have no label
+    unknown: int = 0  # examples that say nothing is known of their labels
 
 
 def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
@@ -31,11 +32,18 @@ def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
         counts.empty_texts += 1
     if example.features is not None and (problem := features_problem(example.features)):
         raise source.error(f"{problem}; correct or leave out this example.")
+    if not 0 < example.weight < float("inf"):
+        raise source.error(f"the weight is {example.weight}, expected a positive number; leave out what is to count 0.")
     if example.labels is None:
         return example
-    for label in example.labels:
+    if example.unknown is None:
+        counts.unknown += 1
+        return example
+    for label in (*example.labels, *example.unknown):
         if problem := label_problem(label):
             raise source.label_error(f"{problem}; correct or remove it.")
+    if both := set(example.labels) & set(example.unknown):
+        raise source.label_error(f"the label {min(both)!r} is both given and unknown; remove it from one of the two.")
     if not example.labels:
         counts.unlabelled += 1
     unique = tuple(dict.fromkeys(example.labels))

@@ -20,13 +20,22 @@ def read_jsonl(source: Source, options: DataConfig) -> Iterator[Example]:
         record = _record(line, source)
         known = list(record)
         text = text_value(record.get(options.text_field), options.text_field, source, known)
-        labels = None
-        if source.labelled:
-            labels = label_list(record.get(options.labels_field), options.labels_field, source, known)
+        labels, unknown = _labels(record, options, source) if source.labelled else (None, ())
         if "\\u" in line:
             _refuse_half_characters(text, options.text_field, source)
             _refuse_half_characters(str(record.get(options.id_field)), options.id_field, source)
-        yield Example(source.example_id(record.get(options.id_field)), text=text, labels=labels)
+        yield Example(source.example_id(record.get(options.id_field)), text=text, labels=labels, unknown=unknown)
+
+
+def _labels(
+    record: dict[str, Any], options: DataConfig, source: Source
+) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Labels it has, and labels it may have; null says that nothing is known."""
+    field, known = options.labels_field, list(record)
+    if field in record and record[field] is None:
+        return (), None
+    unknown = label_list(record.get(options.unknown_field, []), options.unknown_field, source, known)
+    return label_list(record.get(field), field, source, known), unknown
 
 
 def _record(line: str, source: Source) -> dict[str, Any]:

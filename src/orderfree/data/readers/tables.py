@@ -30,9 +30,10 @@ class Columns:
     id: str | None
     labels: str | None
     flags: tuple[str, ...]  # one 0/1 column per label
+    unknown: str | None = None
 
     def names(self) -> list[str]:
-        return [name for name in (self.text, self.id, self.labels, *self.flags) if name is not None]
+        return [name for name in (self.text, self.id, self.labels, *self.flags, self.unknown) if name is not None]
 
 
 @readers.register("csv")
@@ -106,7 +107,8 @@ def _choose(names: list[str], options: DataConfig, source: Source) -> Columns:
         return Columns(text, own_id, None, ())
     if options.label_columns is None:
         _require(options.labels_field, names, "data.labels_field", source, "expected a list of labels in it; ")
-        return Columns(text, own_id, options.labels_field, ())
+        unknown = options.unknown_field if options.unknown_field in names else None
+        return Columns(text, own_id, options.labels_field, (), unknown)
     flags = options.label_columns
     if flags == ALL_OTHERS:
         flags = [name for name in names if name not in (text, own_id)]
@@ -127,22 +129,36 @@ def _require(name: str, names: list[str], setting: str, source: Source, expected
 def _example(row: dict[str, Any], columns: Columns, options: DataConfig, source: Source) -> Example:
     text = text_value(row[columns.text], columns.text, source, [])
     labels: tuple[str, ...] | None = None
-    if columns.labels is not None:
-        value = row[columns.labels]
-        split = isinstance(value, str)
-        labels = (
-            split_labels(value, options.label_separator) if split else label_list(value, columns.labels, source, [])
-        )
+    unknown: tuple[str, ...] | None = ()
+    if columns.labels is not None and row[columns.labels] is None:  # Parquet's null
+        labels, unknown = (), None
+    elif columns.labels is not None:
+        labels = _cell_labels(row[columns.labels], columns.labels, options, source)
+        if columns.unknown is not None and row[columns.unknown] is not None:
+            unknown = _cell_labels(row[columns.unknown], columns.unknown, options, source)
     elif source.labelled:
-        labels = tuple(name for name in columns.flags if _flag(row[name], name, source))
-    return Example(source.example_id(row[columns.id] if columns.id else None), text=text, labels=labels)
+        given = {name: _flag(row[name], name, source) for name in columns.flags}
+        labels = tuple(name for name, flag in given.items() if flag)
+        unknown = tuple(name for name, flag in given.items() if flag is None)
+        unknown = None if given and len(unknown) == len(given) else unknown
+    own_id = source.example_id(row[columns.id] if columns.id else None)
+    return Example(own_id, text=text, labels=labels, unknown=unknown)
 
 
-def _flag(value: Any, name: str, source: Source) -> bool:
+def _cell_labels(value: Any, column: str, options: DataConfig, source: Source) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return split_labels(value, options.label_separator)
+    return label_list(value, column, source, [])
+
+
+def _flag(value: Any, name: str, source: Source) -> bool | None:
+    """None: an empty cell, which says that it is not known."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return None
     key = value.strip() if isinstance(value, str) else value
     if not isinstance(key, str | int | float) or key not in _FLAGS:
         raise source.error(
-            f"the column {name!r} holds {value!r}, expected 0 or 1; correct it or leave the column out of "
-            "data.label_columns."
+            f"the column {name!r} holds {value!r}, expected 0 or 1, or nothing where it is not known; "
+            "correct it or leave the column out of data.label_columns."
         )
     return _FLAGS[key]

@@ -59,7 +59,8 @@ def _sparse(terms: list[str], source: Source) -> SparseVector:
 
 @readers.register("npz")
 def read_npz(source: Source, options: DataConfig) -> Iterator[Example]:
-    """Features (N, F) or (N, T, F), 0/1 targets (N, L); optional arrays `label_names`, `n_frames` and `ids`."""
+    """Features (N, F) or (N, T, F), 0/1 targets (N, L) with NaN for what is not known; optional arrays `label_names`,
+    `n_frames` and `ids`."""
     with source.open_seekable() as file:
         archive = _Archive(file, source)
         features = archive.numbers(options.features_field, "data.features_field")  # (N, F) or (N, T, F)
@@ -74,10 +75,14 @@ def read_npz(source: Source, options: DataConfig) -> Iterator[Example]:
         source.row = i + 1
         with np.errstate(over="ignore"):
             dense = features[i, : None if frames is None else frames[i]].astype(np.float32)  # (F,) or (T, F)
-        labels = None
+        labels: tuple[str, ...] | None = None
+        unknown: tuple[str, ...] | None = ()
         if names is not None and targets is not None:
-            labels = tuple(names[column] for column in np.flatnonzero(targets[i]))
-        yield Example(source.example_id(None if ids is None else str(ids[i])), features=dense, labels=labels)
+            labels = tuple(names[column] for column in np.flatnonzero(targets[i] == 1))
+            unknown = tuple(names[column] for column in np.flatnonzero(np.isnan(targets[i])))
+            unknown = None if names and len(unknown) == len(names) else unknown
+        own_id = source.example_id(None if ids is None else str(ids[i]))
+        yield Example(own_id, features=dense, labels=labels, unknown=unknown)
 
 
 class _Archive:
@@ -145,7 +150,8 @@ def _targets(archive: _Archive, options: DataConfig, length: int, source: Source
             f"the array {field!r} has shape {targets.shape}, expected ({length}, labels) as "
             f"{options.features_field!r} has {length} rows."
         )
-    wrong = np.flatnonzero(((targets != 0) & (targets != 1)).any(axis=1))
+    targets = targets.astype(np.float32)
+    wrong = np.flatnonzero(((targets != 0) & (targets != 1) & ~np.isnan(targets)).any(axis=1))
     if len(wrong):
         source.row = int(wrong[0]) + 1
         raise source.error(f"the array {field!r} holds something other than 0 and 1; write 1 for each label it has.")

@@ -7,7 +7,7 @@ An encoder is a module with
     output_size      H
     forward(inputs) -> EncoderOutput
 One that is solved before training instead of descended to has besides
-    solve(features, targets, seed) -> (N, L) scores to train the decoders on, see `linear`
+    solve(features, targets, seed, out_of_fold, weights) -> (N, L) scores to train the decoders on, see `linear`
 and one that begins with weights made elsewhere
     load_pretrained()    called before the first update, see `transformer`
 """

@@ -64,8 +64,16 @@ class LinearEncoder(nn.Module):
         """(N, L): what every term of a bag adds to the score of every label; with the bias they make the scores."""
         return inputs.weights[:, None] * self.terms[inputs.indices]
 
-    def solve(self, features: Any, targets: np.ndarray, seed: int, out_of_fold: bool = True) -> np.ndarray | None:
-        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool.
+    def solve(
+        self,
+        features: Any,
+        targets: np.ndarray,
+        seed: int,
+        out_of_fold: bool = True,
+        weights: np.ndarray | None = None,
+    ) -> np.ndarray | None:
+        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool; weights (N, L) or (N, 1): how
+        much each decision counts, 0 where it is not known.
 
         -> (N, L) scores of each example from classifiers solved on the other folds."""
         features = features.astype(np.float64)  # once: liblinear knows no other type
@@ -75,15 +83,18 @@ class LinearEncoder(nn.Module):
 
         def held_out_scores(fold: int, c: float) -> np.ndarray:
             held_out = fold_of == fold
-            weights, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, rare)
-            found: np.ndarray = features[held_out] @ weights.T + bias
+            some = None if weights is None else weights[~held_out]
+            terms, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, some, rare)
+            found: np.ndarray = features[held_out] @ terms.T + bias
             return found
 
         if self.c is None:
             # the scores of the best C are those of the first fold, and need not be made again
-            self.c, scored[0] = best_c(lambda c: held_out_scores(0, c), targets[fold_of == 0])
-        weights, bias = one_vs_rest(features, targets, loss, self.c, rare)
-        self.terms.copy_(torch.from_numpy(weights.T))
+            first = fold_of == 0
+            known = None if weights is None else np.broadcast_to(weights > 0, targets.shape)[first]
+            self.c, scored[0] = best_c(lambda c: held_out_scores(0, c), targets[first], known)
+        terms, bias = one_vs_rest(features, targets, loss, self.c, weights, rare)
+        self.terms.copy_(torch.from_numpy(terms.T))
         self.bias.copy_(torch.from_numpy(bias))
         if not out_of_fold:
             return None
@@ -96,11 +107,14 @@ class LinearEncoder(nn.Module):
 COARSE, FINE, SMALLEST, LARGEST = 4.0, 2.0, 1 / 64, 4.0  # beyond, liblinear takes long and gains nothing
 
 
-def best_c(scores_at: Callable[[float], np.ndarray], targets: np.ndarray) -> tuple[float, np.ndarray]:
+def best_c(
+    scores_at: Callable[[float], np.ndarray], targets: np.ndarray, known: np.ndarray | None = None
+) -> tuple[float, np.ndarray]:
     """The C whose scores (N, L) are best, and these scores: climbed to from 1 by factors of four, then looked for on
     both sides by two.
 
-    Best: the highest micro-F1 at any threshold. Good values lay between 1/8 (abstracts, noisy tags) and 1 (news)."""
+    Best: the highest micro-F1 at any threshold, of the decisions (N, L) that are known. Good values lay between 1/8
+    (abstracts, noisy tags) and 1 (news)."""
     values: dict[float, float] = {}
     kept: tuple[float, np.ndarray] | None = None
 
@@ -108,7 +122,7 @@ def best_c(scores_at: Callable[[float], np.ndarray], targets: np.ndarray) -> tup
         nonlocal kept
         if c not in values:
             found = scores_at(c)
-            values[c] = best_cut(found, targets)
+            values[c] = best_cut(found if known is None else np.where(known, found, -np.inf), targets)
             if kept is None or values[c] > values[kept[0]]:
                 kept = c, found
         return values[c]
@@ -140,16 +154,20 @@ def example_weights(counts: np.ndarray, rare: int) -> np.ndarray:
 
 
 def one_vs_rest(
-    features: Any, targets: np.ndarray, loss: str, c: float, rare: int = 0
+    features: Any, targets: np.ndarray, loss: str, c: float, weights: np.ndarray | None = None, rare: int = 0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Weights (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score."""
+    """Terms (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score.
+
+    weights (N, L) or (N, 1): how much each decision counts; what counts 0 is not there."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
 
-    weights = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
-    bias = np.where(targets.all(axis=0), 1.0, -1.0).astype(np.float32)
-    heavy = example_weights(targets.sum(axis=0), rare)  # (L,)
+    terms = np.zeros((targets.shape[1], features.shape[1]), dtype=np.float32)
+    counted = None if weights is None else np.broadcast_to(weights, targets.shape)  # (N, L)
+    yes, no = (targets, ~targets) if counted is None else (targets & (counted > 0), ~targets & (counted > 0))
+    bias = np.where(no.any(axis=0), -1.0, 1.0).astype(np.float32)
+    heavy = example_weights(yes.sum(axis=0), rare)  # (L,)
 
     def solve(label: int) -> None:
         classes = {True: heavy[label], False: 1.0}
@@ -157,12 +175,12 @@ def one_vs_rest(
             LinearSVC(C=c, class_weight=classes, random_state=0)
             if loss == "squared_hinge"
             else LogisticRegression(C=c, class_weight=classes, solver="liblinear", random_state=0)
-        ).fit(features, targets[:, label])
-        weights[label], bias[label] = solver.coef_[0], solver.intercept_[0]
+        ).fit(features, targets[:, label], sample_weight=None if counted is None else counted[:, label])
+        terms[label], bias[label] = solver.coef_[0], solver.intercept_[0]
 
-    undecided = np.flatnonzero(targets.any(axis=0) & ~targets.all(axis=0))
+    undecided = np.flatnonzero(yes.any(axis=0) & no.any(axis=0))
     with warnings.catch_warnings(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         # a label that is not solved to the last digit after a thousand rounds is solved well enough
         warnings.simplefilter("ignore", ConvergenceWarning)
         list(pool.map(solve, undecided.tolist()))  # liblinear lets go of the interpreter while it works
-    return weights, bias
+    return terms, bias

@@ -1,0 +1,151 @@
+"""Named thresholds, conversion, shell completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from e2e_support import Cli, Toy, environment, files_below
+
+from orderfree.config import DataConfig
+from orderfree.data.readers import read_examples
+from orderfree.errors import OrderfreeError
+from orderfree.inference import Predictor
+from orderfree.metrics.thresholds import precision_threshold
+
+
+def test_the_lowest_threshold_that_is_precise_enough() -> None:
+    """By hand: falling, right or wrong: .9 R .8 W .7 R .6 R .3 W: precision 1, 1/2, 2/3, 3/4, 3/5."""
+    probs = np.array([[0.9, 0.8, 0.7], [0.6, 0.3, 0.0]])
+    targets = np.array([[True, False, True], [True, False, False]])
+    assert precision_threshold(probs, targets, 0.75) == pytest.approx(0.45)
+    assert precision_threshold(probs, targets, 0.76) == pytest.approx(0.85)
+    assert precision_threshold(probs, targets, 1.0) == pytest.approx(0.85)
+    with pytest.raises(OrderfreeError, match=r"the best in 0\.5000"):
+        precision_threshold(probs, ~targets & (probs < 0.85), 0.9)
+
+
+def test_named_thresholds_are_found_stored_and_used(cli: Cli, own_model: Path, toy: Toy) -> None:
+    before = cli("predict", own_model, toy.test).worked().out
+    found = json.loads(cli("thresholds", own_model, toy.valid, "--json").worked().out)
+    assert list(found) == ["micro_f1", "macro_f1"]
+    assert isinstance(found["micro_f1"]["threshold"], float)
+    assert len(found["macro_f1"]["threshold"]) > 2
+    asked = round(0.9 * found["micro_f1"]["scores"]["micro_precision"], 4)  # a tiny model, but that it reaches
+    sure = ["--for", f"precision={asked}", "--name", "sure"]
+    shown = cli("thresholds", own_model, toy.valid, *sure).worked().out
+    assert "sure" in shown
+    stored = json.loads(cli("inspect", own_model, "--json").worked().out)["named_thresholds"]
+    assert list(stored) == ["micro_f1", "macro_f1", "sure"]
+    assert stored["sure"]["scores"]["micro_precision"] >= asked
+    # judged on the data it was found on, it is exactly what was promised
+    scores = json.loads(cli("evaluate", own_model, toy.valid, "--thresholds", "sure", "--json").worked().out)
+    assert scores["decoders"]["thresholds:sure"]["micro_precision"] == stored["sure"]["scores"]["micro_precision"]
+    most = Predictor.load(own_model).limits.max_labels
+    records = cli("predict", own_model, toy.test, "--thresholds", "sure", "--probs", "all").worked().records()
+    for record in records:
+        ranked = sorted(record["probs"].items(), key=lambda item: -item[1])
+        wanted = [label for label, prob in ranked if prob >= stored["sure"]["threshold"]]
+        assert record["decoder"] == "br"
+        assert record["labels"] == wanted[: len(record["labels"])]
+        assert len(record["labels"]) in (len(wanted), most)
+    assert cli("predict", own_model, toy.test).worked().out == before, "what was there before is as it was"
+
+
+def test_thresholds_that_cannot_be(cli: Cli, own_model: Path, toy: Toy) -> None:
+    manifest = (own_model / "manifest.json").read_bytes()
+    run = (own_model, toy.valid)
+    cli("thresholds", *run, "--for", "precision=2").refused("precision=2", "expected micro_f1")
+    cli("thresholds", *run, "--for", "f1").refused("'f1'", "expected micro_f1")
+    cli("thresholds", *run, "--decode", "beam").refused("'beam' gives no probabilities")
+    cli("thresholds", *run, "--name", "x").refused("--name")
+    cli("predict", own_model, toy.test, "--thresholds", "sure").refused("no thresholds named 'sure'", "it has none")
+    both = ("--thresholds", "sure", "--decode", "br")
+    cli("predict", own_model, toy.test, *both).refused("--thresholds says which decoder")
+    assert (own_model / "manifest.json").read_bytes() == manifest
+
+
+@pytest.mark.parametrize("name", ["b.jsonl.gz", "b.csv", "b.tsv", "b.parquet", "b.ft", "text_b"])
+def test_texts_go_to_every_format_and_back(cli: Cli, toy: Toy, tmp_path: Path, name: str) -> None:
+    cli("convert", toy.test, tmp_path / name).worked()
+    cli("convert", tmp_path / name, tmp_path / "back.jsonl").worked()
+    before, after = (
+        [(e.text, e.labels) for e in read_examples(path, DataConfig(), labelled=True)]
+        for path in (toy.test, tmp_path / "back.jsonl")
+    )
+    assert before == after
+
+
+def test_features_go_there_and_back(cli: Cli, tmp_path: Path) -> None:
+    lines = "a,b 1:0.5 3:1.0\nb 2:2.0\na \n"
+    (tmp_path / "a.libsvm").write_text(lines, encoding="utf-8")
+    cli("convert", tmp_path / "a.libsvm", tmp_path / "a.npz").worked()
+    with np.load(tmp_path / "a.npz") as arrays:
+        assert arrays["X"].tolist() == [[0.5, 0, 1.0], [0, 2.0, 0], [0, 0, 0]]
+        assert arrays["Y"].tolist() == [[1, 1], [0, 1], [1, 0]]
+    cli("convert", tmp_path / "a.npz", tmp_path / "b.libsvm").worked()
+    assert (tmp_path / "b.libsvm").read_text(encoding="utf-8") == lines
+
+
+def test_conversions_that_cannot_be(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    cli("convert", toy.test, tmp_path / "a.npz").refused("npz files hold dense features")
+    cli("convert", toy.test, tmp_path / "a.foo").refused("does not tell the format")
+    cli("convert", toy.test, toy.train).refused("already exists")
+    cli("convert", toy.test, "-").refused("--out-format")
+    cli("convert", tmp_path / "no.csv", tmp_path / "a.jsonl").refused("no such file")
+    assert files_below(tmp_path) == []
+    out = cli("convert", toy.new, "-", "--out-format", "csv", "--unlabelled").worked().out
+    assert out.splitlines()[0] == '"id","text"'
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_tab_key(shell: str) -> None:
+    started = {**environment(), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    script = [str(Path(sys.executable).parent / "orderfree"), "--show-completion", shell]
+    if not os.path.exists(script[0]):
+        pytest.skip("orderfree is not installed as a command here")
+    done = subprocess.run(script, env=started, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "_ORDERFREE_COMPLETE" in done.stdout
+    words = {"_ORDERFREE_COMPLETE": "complete_bash", "COMP_WORDS": "orderfree thr", "COMP_CWORD": "1"}
+    done = subprocess.run(script[:1], env={**started, **words}, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["thresholds"]
+
+
+def test_a_warm_start_from_the_command_line(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    data = tmp_path / "more.jsonl"
+    rows = [{**json.loads(line), "labels": ["brand new", *json.loads(line)["labels"]]} for line in toy.lines()[:60]]
+    data.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    out = tmp_path / "run"
+    warm = ("--warm-start", model, "--valid", data)
+    cli("train", data, "--out", out, *warm, "--preset", "fast").refused("--warm-start", "--set only")
+    cli("train", data, "--out", out, *warm, "--set", "model.encoder=linear").refused("what the earlier model has")
+    cli("train", data, "--out", out, *warm, "--set", "training.epochs=1").worked()
+    before, after = (json.loads(cli("inspect", run, "--json").worked().out)["labels"] for run in (model, out))
+    assert list(after) == [*before, "brand new"]
+    assert after["brand new"] == 60
+
+
+def test_labels_are_said_and_judged_with_their_parents(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    labels = list(json.loads(cli("inspect", model, "--json").worked().out)["labels"])
+    root, *children = labels
+    parents = tmp_path / "parents.json"
+    parents.write_text(json.dumps(dict.fromkeys(children, root)), encoding="utf-8")
+    plain = cli("predict", model, toy.test).worked().records()
+    closed = cli("predict", model, toy.test, "--hierarchy", parents).worked().records()
+    for before, after in zip(plain, closed, strict=True):
+        added = [] if not before["labels"] or root in before["labels"] else [root]
+        assert after["labels"] == [*before["labels"], *added]
+        assert set(after["probs"]) == set(after["labels"])
+    found = json.loads(cli("evaluate", model, toy.test, "--hierarchy", parents, "--json").worked().out)
+    row = next(row for row in found["per_label"] if row["label"] == root)
+    true = [e.labels for e in read_examples(toy.test, DataConfig(), labelled=True)]
+    assert row["support"] == sum(bool(labels) for labels in true)
+    parents.write_text(json.dumps({"no such": root}), encoding="utf-8")
+    cli("predict", model, toy.test, "--hierarchy", parents).refused(parents, "'no such' is no label of this model")
+    cli("predict", model, toy.test, "--hierarchy", tmp_path / "no.csv").refused("no.csv", "cannot be read")
