@@ -233,3 +233,18 @@ def test_an_example_of_weight_two_is_solved_for_as_two(problem, loss: str) -> No
     one.fit(scores, truth, torch.from_numpy(weights)[:, None])
     other.fit(scores[twice], truth[twice])
     assert one.offset.item() == pytest.approx(other.offset.item(), rel=1e-3)
+
+
+def test_the_number_of_threads_changes_no_byte(problem) -> None:
+    features, targets = problem
+    before = torch.get_num_threads()
+    solved = []
+    try:
+        for threads in (1, 4, 4):
+            torch.set_num_threads(threads)
+            solved.append(one_vs_rest(features, targets, "squared_hinge", 1.0))
+    finally:
+        torch.set_num_threads(before)
+    for terms, bias in solved[1:]:
+        assert np.array_equal(terms, solved[0][0])
+        assert np.array_equal(bias, solved[0][1])

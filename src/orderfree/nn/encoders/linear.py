@@ -171,10 +171,12 @@ def one_vs_rest(
 
     def solve(label: int) -> None:
         classes = {True: heavy[label], False: 1.0}
+        # dual=False: the dual solver is faster, but draws from one random generator in all threads, so that the same
+        # seed would not give the same bytes
         solver = (
-            LinearSVC(C=c, class_weight=classes, random_state=0)
+            LinearSVC(C=c, class_weight=classes, dual=False)
             if loss == "squared_hinge"
-            else LogisticRegression(C=c, class_weight=classes, solver="liblinear", random_state=0)
+            else LogisticRegression(C=c, class_weight=classes, solver="liblinear")
         ).fit(features, targets[:, label], sample_weight=None if counted is None else counted[:, label])
         terms[label], bias[label] = solver.coef_[0], solver.intercept_[0]
 
