@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,14 +15,15 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
-from ..data.readers import ReadCounts, detect_format, read_examples
-from ..data.readers.source import sibling
+from ..data.readers import ReadCounts, companions, detect_format, read_examples
 from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
+from ..pretrained import NEEDED, pretrained_directory
 from ..types import Example
 
 TRAIN, VALID = 0, 1
+PRETRAINED = "pretrained encoder"
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Prepared:
 
 
 def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, str]:
-    """What the training data was, byte for byte."""
+    """What the run is made of, byte for byte: its files, those beside them, and pretrained encoders."""
     files = {"train": Path(train)}
     if valid is not None:
         files["valid"] = Path(valid)
@@ -62,10 +64,24 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."
             raise DataError(reason, path) from None
         kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
-        if kind == "sgm":
-            labels = Path(sibling(str(path), "text", "label"))
-            found[f"{part}_labels"] = fingerprint(labels) if labels.is_file() else ""
+        beside = {what: sorted(files) for what, files in companions(path, kind).items()}
+        found |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
+    for name in sorted(_pretrained_names(config.model.encoder_options)):
+        directory = pretrained_directory(name)
+        found[f"{PRETRAINED} {name}"] = _joint_fingerprint([directory / file for file in NEEDED])
     return found
+
+
+def _joint_fingerprint(files: list[Path]) -> str:
+    """That of a single file is its own; one that is missing counts as empty, and whoever reads it will say so."""
+    found = [fingerprint(file) if file.is_file() else "" for file in files]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def _pretrained_names(options: dict[str, Any]) -> set[str]:
+    """What the options of an encoder, or of the parts of a hybrid one, are named after."""
+    own = {str(options[key]) for key in ("pretrained", "embeddings") if options.get(key)}
+    return own.union(*(_pretrained_names(part) for part in options.get("parts", {}).values()))
 
 
 def prepare(
@@ -75,14 +91,21 @@ def prepare(
     counts = ReadCounts()
     part_of = None if valid is not None else _split(config, train)
 
+    def part(place: int) -> int:
+        if part_of is None:
+            return TRAIN
+        if place >= len(part_of):
+            raise DataError("has grown while it was read; start again when nobody writes to it.", train)
+        return int(part_of[place])
+
     def training_part() -> Iterator[Example]:
         for place, example in enumerate(read_examples(train, config.data, labelled=True)):
-            if part_of is None or part_of[place] == TRAIN:
+            if part(place) == TRAIN:
                 yield example
 
     def both_parts() -> Iterator[tuple[int, Example]]:
         for place, example in enumerate(read_examples(train, config.data, labelled=True, counts=counts)):
-            yield (TRAIN if part_of is None else int(part_of[place])), example
+            yield part(place), example
         if valid is not None:
             for example in read_examples(valid, config.data, labelled=True, counts=counts):
                 yield VALID, example

@@ -61,13 +61,13 @@ class Embedder:
         keys = [hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
         with closing(sqlite3.connect(cache, timeout=60)) as store:
             store.execute("create table if not exists vectors (key blob primary key, vector blob)")
-            known = dict(_stored(store, keys))
+            known = {key: vector for key, vector in _stored(store, keys) if len(vector) == 4 * self.size}  # float32
             new = [place for place, key in enumerate(keys) if key not in known]
             if new:  # no transaction is open meanwhile: other runs on this machine can write theirs
                 vectors = self._embed([texts[place] for place in new])
                 found = {keys[place]: vector.tobytes() for place, vector in zip(new, vectors, strict=True)}
                 with store:
-                    store.executemany("insert or ignore into vectors values (?, ?)", found.items())
+                    store.executemany("insert or replace into vectors values (?, ?)", found.items())
                 known |= found
         return np.stack([np.frombuffer(known[key], dtype=np.float32) for key in keys])
 
