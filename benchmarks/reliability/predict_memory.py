@@ -1,6 +1,6 @@
 """Peak resident memory of `orderfree predict` on a small and on a large file: it must not grow with the file.
 
-    python benchmarks/reliability/predict_memory.py [--megabytes 200 2000] [--out benchmarks/results/predict_memory.json]
+    python benchmarks/reliability/predict_memory.py [--megabytes 200 2000] [--out FILE]
 
 Most documents are of 50 kB, every two-hundredth is a single line of 10 MB. Each file is predicted by a process of its
 own, whose resident memory is what the operating system says it was at most.

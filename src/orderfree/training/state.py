@@ -23,9 +23,9 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..checkpoint import save_tensors
 from ..errors import ModelDirectoryError
 from ..files import damage, write_checksums, writing_directory
+from ..tensors import save_tensors
 
 KEPT = 2  # states
 

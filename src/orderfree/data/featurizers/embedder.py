@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from ...files import fingerprint, write_json, write_text, writing_aside
+from ...files import fingerprint, write_json, write_text
 from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
+from ...tensors import Misfit, with_weights, write_tensors
 from .words import read_tokenizer
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory
@@ -91,16 +90,14 @@ class Embedder:
     def save(self, directory: Path) -> None:
         write_json(directory / CONFIG, self.architecture)
         write_text(directory / TOKENIZER, self.tokenizer.to_str())
-        with writing_aside(directory / WEIGHTS) as aside:
-            save_file({name: values.contiguous() for name, values in self.network.state_dict().items()}, aside)
+        write_tensors(directory / WEIGHTS, self.network.state_dict())
 
     @classmethod
     def load(cls, directory: Path, tokens: int) -> Embedder:
         architecture = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-        network = empty_network(architecture)
         try:
-            network.load_state_dict(load_file(directory / WEIGHTS))
-        except (RuntimeError, SafetensorError) as error:
+            network = with_weights(lambda: empty_network(architecture), directory / WEIGHTS)
+        except Misfit as error:
             raise ValueError(f"{WEIGHTS}: {error}") from None
         return cls(network, read_tokenizer(directory / TOKENIZER), architecture, tokens)
 
