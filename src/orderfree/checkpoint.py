@@ -99,8 +99,8 @@ def load_model(directory: Path | str) -> TrainedModel:
     except Exception as error:  # content that a stranger chose can go wrong in any way
         if out_of_memory(error):
             raise
-        reason = str(error).strip().splitlines() or [type(error).__name__]
-        raise ModelDirectoryError(f"{directory}: is damaged ({reason[0][:300]}); copy or train it again.") from None
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelDirectoryError(f"{directory}: is damaged ({reason[:300]}); copy or train it again.") from None
 
 
 def _load(directory: Path, listed: set[str]) -> TrainedModel:
