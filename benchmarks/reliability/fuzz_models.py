@@ -178,9 +178,12 @@ def remove(choice: random.Random, file: Path, other: Path) -> None:
 
 def rewrite_json(choice: random.Random, file: Path, other: Path) -> None:
     """A value somewhere in a JSON file becomes a nasty one, goes, or comes twice."""
-    if file.suffix != ".json":
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:  # weights, a card, or JSON that another damage has already been done to
         return flip_bits(choice, file, other)
-    content = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(content, dict | list):
+        return None
     for _ in range(choice.choice((1, 1, 1, 3))):
         _rewrite(choice, content)
     file.write_text(json.dumps(content), encoding="utf-8")
@@ -266,10 +269,13 @@ def run_block(cases: range, seed: int, originals: dict[str, Path], expected: Any
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             for stream in (1, 2):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
-            for case in remaining:
-                signal.alarm(SECONDS)
-                os.write(writer, (json.dumps(outcome(case, seed, originals, expected, place)) + "\n").encode())
-            os._exit(0)
+            try:
+                for case in remaining:
+                    signal.alarm(SECONDS)
+                    os.write(writer, (json.dumps(outcome(case, seed, originals, expected, place)) + "\n").encode())
+                os._exit(0)
+            finally:  # whatever happens, the child does not go on as if it were its parent
+                os._exit(70)
         os.close(writer)
         with os.fdopen(reader, encoding="utf-8") as told:
             found |= dict(zip(remaining, (json.loads(line) for line in told), strict=False))
