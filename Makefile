@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install browser demo test lint bench results clean
+.PHONY: help install browser demo test lint bench torture fuzz audit results clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -37,6 +37,19 @@ test: lint browser ## Lint, types, import layers and all tests
 bench: install ## Speed and memory, as ratios taken in one run
 	$(BIN)/python benchmarks/slow_twin.py
 	$(BIN)/python benchmarks/memory.py
+
+torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes
+	$(BIN)/python benchmarks/reliability/torture.py
+
+fuzz: install ## Damage small model directories 10,000 times and load them
+	$(BIN)/python benchmarks/reliability/fuzz_models.py
+
+audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) of what is installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit cyclonedx-bom pip-licenses
+	mkdir -p build
+	$(BIN)/pip-licenses --from=mixed --format=markdown --output-file=build/licences.md
+	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --of JSON -o build/sbom.json
+	$(BIN)/pip-audit --progress-spinner off --disable-pip --no-deps -r constraints.txt
 
 results: install ## Tables and figures in docs/results, from the result files
 	$(BIN)/python benchmarks/results_pages.py

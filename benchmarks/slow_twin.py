@@ -166,7 +166,7 @@ def compare(config: Config, data: Prepared, cache: Path, updates: int) -> dict[s
         mine = buckets[OURS_A_TURN * turn : OURS_A_TURN * (turn + 1)]
         began = time.perf_counter()
         for batch in mine:
-            trainer.train_step(data.train.batch(batch))
+            trainer.train_step(batch)
         ours = (sum(len(batch) for batch in mine), time.perf_counter() - began)
         if turn:
             timed["slow"].append(slow)

@@ -17,29 +17,30 @@ manifest.json      size and SHA-256 of all of these, written last: a directory w
 from __future__ import annotations
 
 import json
-import os
+import math
 import platform
-import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save_file
 
 from ._version import __version__
-from .build import build_network, complete_config, encoder_options, featurizer_class
+from .build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
 from .config import Config
 from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
-from .errors import ConfigError, ModelDirectoryError
-from .files import fingerprint, write_json, write_text, writing_aside
+from .errors import MissingLibraryError, ModelDirectoryError, out_of_memory
+from .files import fingerprint, write_json, write_text
 from .nn.model import OrderFreeModel
+from .tensors import Misfit, with_weights, write_tensors
 
 FORMAT = 1
 # what every model directory holds besides the files of its featurizer
-FILES = ("config.json", "labels.json", "model.safetensors", "thresholds.json", "metrics.json", "README.md")
+WEIGHTS = "model.safetensors"
+FILES = ("config.json", "labels.json", WEIGHTS, "thresholds.json", "metrics.json", "README.md")
+LARGEST_JSON = 1 << 29  # bytes: half a gigabyte is read into several, and no vocabulary needs that
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
@@ -85,7 +86,7 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
     write_json(directory / "config.json", content)
     write_json(directory / "labels.json", trained.labels.to_json())
     trained.featurizer.save(directory)
-    write_tensors(directory / "model.safetensors", trained.network.state_dict())
+    write_tensors(directory / WEIGHTS, trained.network.state_dict())
     decided = {"thresholds": trained.thresholds, "decisions": trained.decisions, "powers": trained.powers}
     write_json(directory / "thresholds.json", decided)
     write_json(directory / "metrics.json", trained.metrics)
@@ -105,61 +106,87 @@ def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None
     write_json(directory / "manifest.json", {**manifest, "thresholds": stored})
 
 
-def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
-    """A safetensors file that appears only when complete."""
-    flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with writing_aside(path) as aside:
-        save_tensors(flat, aside)
-
-
-def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """safetensors' own `save_file`; what the disk refuses is raised as the OSError it is."""
-    try:
-        save_file(tensors, path)
-    except safetensors.SafetensorError as error:
-        if (code := re.search(r"os error (\d+)", str(error))) is None:
-            raise
-        raise OSError(int(code[1]), os.strerror(int(code[1])), str(path)) from error
-
-
 def load_model(directory: Path | str) -> TrainedModel:
+    """Files that come from anywhere: nothing in them runs, and whatever is wrong with them is one sentence."""
     directory = Path(directory)
-    check_directory(directory)
-    content = _read_json(directory / "config.json")
+    listed = check_directory(directory)
     try:
-        config = complete_config(content["config"], str(directory / "config.json"))
-        labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
-        decided = _read_json(directory / "thresholds.json")
-        thresholds = {
-            decoder: {metric: _threshold(value) for metric, value in tuned.items()}
-            for decoder, tuned in decided["thresholds"].items()
-        }
-        decisions = {str(metric): str(decoder) for metric, decoder in decided["decisions"].items()}
-        powers = {str(metric): float(power) for metric, power in decided.get("powers", {}).items()}
-        stored = _read_json(directory / "manifest.json").get("thresholds", {})
-        named = {str(name): NamedThresholds(**found) for name, found in stored.items()}
-        featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
-        metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
-    except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
-        raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
-    network = build_network(config, featurizer.input_size, len(labels))
-    load_weights(network, directory / "model.safetensors")
-    tuned_values = [value for tuned in thresholds.values() for value in tuned.values()]
-    for value in (*tuned_values, *(found.threshold for found in named.values())):
-        if isinstance(value, list) and len(value) != len(labels):
-            raise ModelDirectoryError(
-                f"{directory}/thresholds.json: has {len(value)} thresholds for {len(labels)} labels; "
-                "copy or train the model again."
-            )
-    return TrainedModel(config, labels, featurizer, network, thresholds, decisions, metrics, provenance, powers, named)
+        return _load(directory, listed)
+    except MissingLibraryError:
+        raise
+    except Misfit as error:
+        raise ModelDirectoryError(
+            f"{directory / WEIGHTS}: was made for other labels or another config ({error}); copy or train it again."
+        ) from None
+    except Exception as error:  # content that a stranger chose can go wrong in any way
+        if out_of_memory(error):
+            raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ModelDirectoryError(f"{directory}: is damaged ({reason[:300]}); copy or train it again.") from None
 
 
-def _threshold(value: Any) -> Threshold:
-    return [float(one) for one in value] if isinstance(value, list) else float(value)
+def _load(directory: Path, listed: set[str]) -> TrainedModel:
+    content = _read_json(directory / "config.json")
+    config = complete_config(content["config"], str(directory / "config.json"))
+    labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
+    featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
+    unlisted = [name for name in featurizer.files if (directory / name).exists() and name not in listed]
+    if unlisted:
+        raise ValueError(f"manifest.json does not list {unlisted[0]}")
+    network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), directory / WEIGHTS)
+    metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
+    _check_told(metrics, provenance, decoders_of(config))
+    decided = _decided(_read_json(directory / "thresholds.json"), len(labels), decoders_of(config))
+    stored = _read_json(directory / "manifest.json").get("thresholds", {})
+    named = {str(name): _named(found, len(labels), decoders_of(config)) for name, found in stored.items()}
+    return TrainedModel(
+        config, labels, featurizer, network, metrics=metrics, provenance=provenance, named=named, **decided
+    )
 
 
-def check_directory(directory: Path) -> None:
-    """Refuses, in one sentence, what is not a finished and undamaged model directory."""
+def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: Collection[str]) -> None:
+    """What is only shown must at least be what its name says."""
+    for decoder, scores in metrics.get("validation", {}).items():
+        if decoder not in decoders or not all(isinstance(value, int | float) for value in scores.values()):
+            raise ValueError(f"metrics.json holds scores of {decoder!r} that are none")
+    kinds = {"train_examples": int, "valid_examples": int, "data": dict, "versions": dict}
+    if wrong := next((key for key, kind in kinds.items() if not isinstance(provenance.get(key, kind()), kind)), None):
+        raise ValueError(f"config.json holds no {wrong.replace('_', ' ')}")
+
+
+def _decided(content: dict[str, Any], labels: int, decoders: Collection[str]) -> dict[str, Any]:
+    """Thresholds, decisions and powers, once they make sense for this model."""
+    thresholds = {
+        str(decoder): {str(metric): _threshold(value, labels) for metric, value in tuned.items()}
+        for decoder, tuned in content["thresholds"].items()
+    }
+    decisions = {str(metric): str(decoder) for metric, decoder in content["decisions"].items()}
+    powers = {str(metric): float(power) for metric, power in content.get("powers", {}).items()}
+    if unknown := set(decisions.values()) - set(decoders):
+        raise ValueError(f"thresholds.json decides for {min(unknown)!r}, which is no decoder of this model")
+    if not all(0 <= power < math.inf for power in powers.values()):
+        raise ValueError("a power in thresholds.json is negative or not finite")
+    return {"thresholds": thresholds, "decisions": decisions, "powers": powers}
+
+
+def _named(content: dict[str, Any], labels: int, decoders: Collection[str]) -> NamedThresholds:
+    found = NamedThresholds(**{**content, "threshold": _threshold(content["threshold"], labels)})
+    if found.decoder not in decoders or not 0 <= found.min_labels <= labels:
+        raise ValueError(f"manifest.json holds thresholds for {found.decoder!r} that do not fit this model")
+    return found
+
+
+def _threshold(value: Any, labels: int) -> Threshold:
+    each = [float(one) for one in (value if isinstance(value, list) else [value])]
+    if any(math.isnan(one) for one in each):
+        raise ValueError("a threshold in thresholds.json is not a number")
+    if isinstance(value, list) and len(each) != labels:
+        raise ValueError(f"thresholds.json has {len(each)} thresholds for {labels} labels")
+    return each if isinstance(value, list) else each[0]
+
+
+def check_directory(directory: Path) -> set[str]:
+    """The files of a model directory; what is not a finished and undamaged one is refused in one sentence."""
     if not directory.exists():
         raise ModelDirectoryError(f"{directory}: no such model directory; train one with `orderfree train … --out`.")
     if not directory.is_dir():
@@ -179,16 +206,24 @@ def check_directory(directory: Path) -> None:
     files = manifest.get("files")
     if not isinstance(files, dict):
         raise ModelDirectoryError(f"{directory}/manifest.json: is damaged; copy or train the model again.")
+    for name in FILES:
+        if name not in files:
+            raise ModelDirectoryError(
+                f"{directory}/manifest.json: does not list {name}; copy or train the model again."
+            )
     for name, expected in files.items():
         _check_file(directory, name, expected)
+    return set(files)
 
 
 def _check_file(directory: Path, name: str, expected: Any) -> None:
     path = directory / name
-    if path.parent != directory:
+    if Path(name).name != name or "\0" in name or path.resolve().parent != directory.resolve():
         raise ModelDirectoryError(f"{directory}/manifest.json: names a file outside the directory ({name!r}).")
     if not path.is_file():
         raise ModelDirectoryError(f"{directory}: {name} is missing; copy or train the model again.")
+    if path.suffix == ".json" and path.stat().st_size > LARGEST_JSON:
+        raise ModelDirectoryError(f"{path}: is larger than {LARGEST_JSON:,} bytes, more than any model needs.")
     size = expected.get("bytes") if isinstance(expected, dict) else None
     if path.stat().st_size != size:
         raise ModelDirectoryError(
@@ -210,26 +245,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path.parent}: {path.name} is missing; copy or train the model again.") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelDirectoryError(f"{path}: cannot be read ({error}); copy or train the model again.") from None
     if not isinstance(content, dict):
         raise ModelDirectoryError(f"{path}: expected a JSON object; copy or train the model again.")
     return content
-
-
-def load_weights(network: OrderFreeModel, path: Path) -> None:
-    try:
-        tensors = load_file(path)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise ModelDirectoryError(f"{path}: cannot be read ({error}); copy or train the model again.") from None
-    expected = network.state_dict()
-    wrong = sorted(
-        name
-        for name in expected.keys() | tensors.keys()
-        if name not in tensors or name not in expected or tensors[name].shape != expected[name].shape
-    )
-    if wrong:
-        raise ModelDirectoryError(
-            f"{path}: was made for other labels or another config ({wrong[0]} does not fit); copy or train it again."
-        )
-    network.load_state_dict(tensors)

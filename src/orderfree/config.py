@@ -16,6 +16,8 @@ from .errors import ConfigError, nearest
 
 Probability = Annotated[float, Field(ge=0, lt=1)]
 PositiveInt = Annotated[int, Field(gt=0)]
+Layers = Annotated[int, Field(gt=0, le=100)]  # and other counts that become loops: configs come from strangers, too
+BatchSize = Annotated[int, Field(gt=0, le=1 << 20)]
 
 METRICS = Literal["average", "micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy"]
 
@@ -30,8 +32,10 @@ SectionT = TypeVar("SectionT", bound=Section)
 class BagOptions(Section):
     """What goes into a bag of terms; options of every encoder that reads one."""
 
-    ngrams: PositiveInt = Field(1, description="word n-grams up to this length")
-    chars: Annotated[int, Field(ge=0)] = Field(0, description="character n-grams of 3 up to this length; 0: none")
+    ngrams: Layers = Field(1, description="word n-grams up to this length")
+    chars: Annotated[int, Field(ge=0, le=100)] = Field(
+        0, description="character n-grams of 3 up to this length; 0: none"
+    )
     leads: list[PositiveInt] = Field(
         default_factory=list,
         description="words among the first n count once more, as terms of their own, for each n: titles, opening lines",
@@ -88,7 +92,7 @@ class ModelConfig(Section):
     )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
-    decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
+    decoder_layers: Layers = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
     br_decoder: Literal["mlp", "residual", "scores"] | None = Field(
         None,
@@ -96,7 +100,7 @@ class ModelConfig(Section):
         "scores; these scores as they are; null: residual where the encoder scores labels, else mlp",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
-    br_layers: Annotated[int, Field(ge=0)] = Field(
+    br_layers: Annotated[int, Field(ge=0, le=100)] = Field(
         0, description="layers of the binary-relevance decoder's MLP (Eq. 6)"
     )
     br_batch_norm: bool = Field(False, description="batch normalisation in these layers, as in the released code")
@@ -138,7 +142,7 @@ class ObjectiveConfig(Section):
 
 
 class TrainingConfig(Section):
-    batch_size: PositiveInt = Field(64, description="examples per update")
+    batch_size: BatchSize = Field(64, description="examples per update")
     learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
     encoder_rate: Annotated[float, Field(gt=0)] = Field(
         1.0, description="share of the learning rate for the encoder, or its pretrained part; about 0.02 to fine-tune"
@@ -193,7 +197,7 @@ class DecodingConfig(Section):
     merge_sets: bool = Field(
         False, description="add up hypotheses that hold the same labels in another order, while searching"
     )
-    batch_size: PositiveInt = Field(128, description="inputs decoded together")
+    batch_size: BatchSize = Field(128, description="inputs decoded together")
 
 
 class Config(Section):

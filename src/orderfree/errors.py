@@ -38,6 +38,14 @@ class TrainingError(OrderfreeError):
     exit_code = 1
 
 
+def out_of_memory(error: BaseException) -> bool:
+    """Whether this is what Python, torch on a CPU or torch on a GPU raise when there is no memory left."""
+    told = str(error)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("allocate memory" in told or "out of memory" in told)
+    )
+
+
 def nearest(name: str, known: list[str]) -> str:
     """' Did you mean …?' or nothing."""
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)

@@ -1,19 +1,24 @@
-"""Writing without ever leaving half a file: write aside, fsync, rename."""
+"""Writing without ever leaving half a file: write aside, fsync, rename. Locks and checksums of what is on disk."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from .errors import OrderfreeError, TrainingError
+
+LOCK = ".lock"  # in a directory that a process is working in
+CHECKSUMS = "checksums.json"
 
 
 @contextlib.contextmanager
@@ -118,10 +123,54 @@ def remove_leftovers(directory: Path) -> None:
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keeps other processes out of an existing directory. The system lets go of the lock of a process that has died."""
+    path = directory / LOCK
+    while True:
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  closed below, or when the lock is let go
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with file:
+                file.seek(0)
+                holder = file.read() or "another process"
+            raise OrderfreeError(
+                f"{directory}: {holder} is working here; wait for it or choose another place."
+            ) from None
+        with contextlib.suppress(FileNotFoundError):  # its last holder may have removed what we have just opened
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        file.close()
+    with file:
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
 def fingerprint(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_checksums(directory: Path) -> None:
+    """Notes what every file of a directory is, byte for byte."""
+    found = {file.name: fingerprint(file) for file in sorted(directory.iterdir())}
+    (directory / CHECKSUMS).write_text(json.dumps(found), encoding="utf-8")
+
+
+def damage(directory: Path) -> str | None:
+    """The file of a directory that is not what it was when its checksums were written."""
+    try:
+        expected = json.loads((directory / CHECKSUMS).read_text(encoding="utf-8"))
+        return next((name for name, known in expected.items() if fingerprint(directory / name) != known), None)
+    except (OSError, ValueError, AttributeError) as error:
+        return Path(getattr(error, "filename", None) or CHECKSUMS).name
 
 
 @contextlib.contextmanager

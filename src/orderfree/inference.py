@@ -25,6 +25,7 @@ BEST = "best:"  # before the name of a metric: the decoder that was best for it 
 NAMED = "thresholds:"  # before the name of thresholds that `orderfree thresholds` has stored
 USUAL_METRIC = "micro_f1"
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
+CHUNK_CHARACTERS = 1 << 24  # no more once their texts are as long as this: memory stays flat, however long a text is
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,7 @@ class Predictor:
         for decoder in decoders:
             check_decoder(self.trained.config, self.resolve(decoder)[0])
         size = self.trained.config.decoding.batch_size
-        remaining = iter(examples)
-        while chunk := list(islice(remaining, CHUNK * size)):
+        for chunk in read_ahead(examples, CHUNK * size):
             encoded = encode_all(self.trained.featurizer, chunk)
             order = sorted(range(len(chunk)), key=lambda place: encoded[place].length)
             predictions: dict[int, Prediction] = {}
@@ -229,6 +229,20 @@ class Predictor:
         named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged.values()]
         (labels, log_prob), *others = named
         return LabelSet(labels, log_prob, tuple(others))
+
+
+def read_ahead(examples: Iterable[Example], most: int) -> Iterator[list[Example]]:
+    """Examples in lists of `most`, or of fewer where their texts are long."""
+    chunk: list[Example] = []
+    characters = 0
+    for example in examples:
+        chunk.append(example)
+        characters += len(example.text or "")
+        if len(chunk) == most or characters >= CHUNK_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
+        yield chunk
 
 
 def default_threads() -> int:

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from .errors import ConfigError, MissingLibraryError
 
 NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
+# Keys by which transformers would fetch or run code that comes with a model, or with another one that it names.
+FOREIGN = re.compile(
+    r"auto_map|.*_implementation(_internal)?|quantization_config|use_kernels|backbone.*|.*kernel_config"
+)
+# Whole numbers in a config become loops and allocations: no published text encoder comes near these.
+LARGEST = {"layer": 1_000, "position": 1 << 20, "": 1 << 24}
 
 
 def pretrained_directory(name: str) -> Path:
@@ -73,6 +80,7 @@ def token_limit(tokens: int, architecture: dict[str, Any]) -> int:
 
 def empty_network(architecture: dict[str, Any]) -> Any:
     """The architecture with random weights."""
+    _refuse_tricks(architecture)
     try:
         from transformers import AutoConfig, AutoModel
     except ImportError:
@@ -80,10 +88,26 @@ def empty_network(architecture: dict[str, Any]) -> Any:
     settings = {key: value for key, value in architecture.items() if key != "model_type"}
     try:
         # some are published in half precision, which a CPU computes slowly and nothing here trains in
-        return AutoModel.from_config(AutoConfig.for_model(architecture["model_type"], **settings)).float()
+        return AutoModel.from_config(
+            AutoConfig.for_model(architecture["model_type"], **settings), trust_remote_code=False
+        ).float()
     except (ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"pretrained encoder of type {architecture['model_type']!r}: {reason}") from None
+
+
+def _refuse_tricks(architecture: dict[str, Any]) -> None:
+    for key, value in architecture.items():
+        if FOREIGN.fullmatch(key.lstrip("_")):
+            raise ConfigError(
+                f"the pretrained encoder asks for code of its own ({key}), which is never run here; choose one whose "
+                "architecture the transformers library knows."
+            )
+        if isinstance(value, dict):
+            _refuse_tricks({str(inner): deeper for inner, deeper in value.items()})
+        most = next(limit for part, limit in LARGEST.items() if part in key)
+        if isinstance(value, int) and abs(value) > most:
+            raise ConfigError(f"the pretrained encoder has {key} = {value:,}, expected at most {most:,}.")
 
 
 def load_pretrained(network: Any, directory: Path) -> None:

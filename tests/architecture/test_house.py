@@ -67,6 +67,11 @@ def test_no_file_runs_code_it_reads(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_file_asks_a_clock_that_can_go_back(path: Path) -> None:
+    assert not re.search(r"\btime\.time\(|datetime\.(now|utcnow)\(", path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_file_is_longer_than_a_person_reads(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
 

@@ -160,7 +160,9 @@ def print_scores(decoders: dict[str, dict[str, float]]) -> None:
         "macro_f1_of_means",
     )
     header = ("decoder", *(name.replace("_", " ") for name in shown))
-    print_table(header, [(d, *(f"{scores[name]:.4f}" for name in shown)) for d, scores in decoders.items()])
+    print_table(
+        header, [(d, *(f"{scores.get(name, float('nan')):.4f}" for name in shown)) for d, scores in decoders.items()]
+    )
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -193,6 +195,6 @@ def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Pr
         "versions": provenance.get("versions", {}),
         "facts": {**facts, **prints},
         "command": command,
-        "text": (run / "README.md").read_text(encoding="utf-8"),
+        "text": (run / "README.md").read_text(encoding="utf-8", errors="replace"),
     }
     write_report(path, found, read_history(run / "history.jsonl"), card)

@@ -13,7 +13,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import typer
 
-from ..errors import OrderfreeError
+from ..errors import OrderfreeError, out_of_memory
 from ..files import refusal
 from . import commands, compare, experiments, practice, report, serve
 from .data import data_app
@@ -64,7 +64,7 @@ def run(arguments: list[str] | None = None) -> Any:
         print(f"orderfree: {explained}", file=sys.stderr)
         sys.exit(explained.exit_code)
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError) and "allocate memory" not in str(error):
+        if not out_of_memory(error):
             raise
         print(
             "orderfree: there is not enough memory; lower the sizes under model, the batch sizes, decoding.beam_width, "

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError
+from .readers.checks import label_problem
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ class LabelVocabulary:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> LabelVocabulary:
+        """What `to_json` has written; anything else is a ValueError."""
         labels = content["labels"]
-        return cls(
-            tuple(str(label["name"]) for label in labels),
-            tuple(int(label["count"]) for label in labels),
-            {tuple(int(i) for i in ids): int(times) for ids, times in content["combinations"]},
-        )
+        names = tuple(str(label["name"]) for label in labels)
+        combinations = {tuple(int(i) for i in ids): int(times) for ids, times in content["combinations"]}
+        if problem := next(filter(None, map(label_problem, names)), None):
+            raise ValueError(problem)
+        if not names or len(set(names)) < len(names):
+            raise ValueError("labels.json names no label, or one of them twice")
+        if not combinations or any(not 0 <= i < len(names) for ids in combinations for i in ids):
+            raise ValueError("labels.json holds no label sets, or one with a label that does not exist")
+        return cls(names, tuple(int(label["count"]) for label in labels), combinations)

@@ -41,16 +41,23 @@ class History:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a history; a line cut by a kill is left out."""
+    """The complete lines of a history; a line cut by a kill, or that is none of ours, is left out."""
     if not path.exists():
         return []
     rows = []
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(row, dict) and type(row.get("update")) is int and _are_scores(row.get("validation")):
+            rows.append(row)
     return rows
+
+
+def _are_scores(found: Any) -> bool:
+    rows = list(found.values()) if isinstance(found, dict) else [None]
+    return all(isinstance(row, dict) and all(isinstance(value, int | float) for value in row.values()) for row in rows)
 
 
 class ProgressLines:

@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
@@ -19,7 +20,7 @@ from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, length_bucketed
 from ..decoding.rollout import follow
 from ..decoding.search import searches
-from ..errors import TrainingError
+from ..errors import TrainingError, out_of_memory
 from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
@@ -58,6 +59,7 @@ class Trainer:
     listeners: list[Listener] = field(default_factory=list)
     stop: Stop = field(default_factory=Stop)
     clock: Callable[[], float] = time.monotonic
+    say: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         self.config = self.trained.config
@@ -92,7 +94,7 @@ class Trainer:
 
     def fit(self) -> bool:
         """Trains to the end, from the last saved state if there is one. False: stopped before the end, and saved."""
-        resumed = load_state(self.directory, self.network, self.optimizer)
+        resumed = load_state(self.directory, self.network, self.optimizer, self.say)
         if resumed is not None:
             self.progress, self.best = resumed
         for listener in self.listeners:
@@ -117,7 +119,7 @@ class Trainer:
         while self.progress.batch < len(batches) and not self.progress.finished:
             # several processes share every batch: each takes its own rows of it
             rows = batches[self.progress.batch][self.accelerator.process_index :: self.accelerator.num_processes]
-            loss = self.train_step(self.to_device(self.data.train.batch(rows)))
+            loss = self.train_step(rows)
             self.progress.batch += 1
             self.progress.update += 1
             for listener in self.listeners:
@@ -134,22 +136,52 @@ class Trainer:
                 return False
         return True
 
-    def train_step(self, batch: Batch) -> float:
+    def train_step(self, rows: np.ndarray) -> float:
         self.model.train()
         self.set_learning_rate()
-        losses = self.losses(batch)
-        total = float(losses.total.detach())
-        self.check_finite(total, "the loss", self.progress.update + 1)
-        self.optimizer.zero_grad(set_to_none=True)
-        self.accelerator.backward(losses.total)
+        while (terms := self.descend(rows)) is None:
+            self.halve(len(rows))
         norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm))
         self.check_finite(norm, "the gradient's norm", self.progress.update + 1)
         self.optimizer.step()
-        for name, term in {"loss": losses.total, **losses.terms}.items():
-            sums = self.progress.loss_sums
-            sums[name] = sums.get(name, 0.0) + float(term.detach())
+        for name, value in terms.items():
+            self.progress.loss_sums[name] = self.progress.loss_sums.get(name, 0.0) + value
         self.progress.loss_count += 1
-        return total
+        return terms["loss"]
+
+    def descend(self, rows: np.ndarray) -> dict[str, float] | None:
+        """Gradient and losses of a batch, added up over its pieces; None where there is not enough memory for one."""
+        self.optimizer.zero_grad(set_to_none=True)
+        sums: dict[str, float] = {}
+        try:
+            for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
+                share = len(piece) / len(rows)  # losses are means over examples
+                losses = self.losses(self.to_device(self.data.train.batch(piece)))
+                self.check_finite(float(losses.total.detach()), "the loss", self.progress.update + 1)
+                self.accelerator.backward(losses.total * share)
+                for name, term in {"loss": losses.total, **losses.terms}.items():
+                    sums[name] = sums.get(name, 0.0) + float(term.detach()) * share
+        except (MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+            return None
+        return sums
+
+    def halve(self, rows: int) -> None:
+        """From now on a batch is computed in twice as many pieces. The update stays the same but for rounding, the
+        labels that are sampled and, with `br_batch_norm`, what is normalised by."""
+        self.optimizer.zero_grad(set_to_none=True)
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+        self.progress.pieces *= 2
+        # a piece of one has no spread to normalise by, and processes that share a batch must stay in step
+        if rows < 2 * self.progress.pieces or self.accelerator.num_processes > 1:
+            raise TrainingError(
+                f"there is not enough memory for {rows:,} examples at update {self.progress.update + 1:,}; the last "
+                "saved state is kept. Lower training.batch_size, data.max_words or the sizes under model, and start "
+                "again with --overwrite."
+            )
+        self.say(f"not enough memory for a whole batch: from now on computed in {self.progress.pieces} pieces")
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device

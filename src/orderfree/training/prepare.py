@@ -16,14 +16,15 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
-from ..data.readers import ReadCounts, check_examples, detect_format, read_examples
-from ..data.readers.source import sibling
+from ..data.readers import ReadCounts, check_examples, companions, detect_format, read_examples
 from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
+from ..pretrained import NEEDED, pretrained_directory
 from ..types import Example, SparseVector
 
 TRAIN, VALID = 0, 1
+PRETRAINED = "pretrained encoder"
 Data = str | Path | Sequence[Example]  # a file, or examples already in memory
 
 
@@ -47,7 +48,7 @@ class Prepared:
 
 
 def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, str]:
-    """What the training data was, byte for byte."""
+    """What the run is made of, byte for byte: its files, those beside them, and pretrained encoders."""
     given = {"train": train, **({} if valid is None else {"valid": valid})}
     found = {}
     for part, data in given.items():
@@ -67,9 +68,11 @@ def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, s
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."
             raise DataError(reason, path) from None
         kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
-        if kind == "sgm":
-            labels = Path(sibling(str(path), "text", "label"))
-            found[f"{part}_labels"] = fingerprint(labels) if labels.is_file() else ""
+        beside = {what: sorted(files) for what, files in companions(path, kind).items()}
+        found |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
+    for name in sorted(_pretrained_names(config.model.encoder_options)):
+        directory = pretrained_directory(name)
+        found[f"{PRETRAINED} {name}"] = _joint_fingerprint([directory / file for file in NEEDED])
     return found
 
 
@@ -93,6 +96,18 @@ def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Itera
     return (example for example in examples if example.unknown is not None)
 
 
+def _joint_fingerprint(files: list[Path]) -> str:
+    """That of a single file is its own; one that is missing counts as empty, and whoever reads it will say so."""
+    found = [fingerprint(file) if file.is_file() else "" for file in files]
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+
+
+def _pretrained_names(options: dict[str, Any]) -> set[str]:
+    """What the options of an encoder, or of the parts of a hybrid one, are named after."""
+    own = {str(options[key]) for key in ("pretrained", "embeddings") if options.get(key)}
+    return own.union(*(_pretrained_names(part) for part in options.get("parts", {}).values()))
+
+
 def prepare(
     config: Config,
     train: Data,
@@ -108,14 +123,21 @@ def prepare(
     source = str(train) if isinstance(train, str | Path) else "the examples"
     part_of = None if valid is not None else _split(config, train, source)
 
+    def part(place: int) -> int:
+        if part_of is None:
+            return TRAIN
+        if place >= len(part_of):
+            raise DataError("has grown while it was read; start again when nobody writes to it.", source)
+        return int(part_of[place])
+
     def training_part() -> Iterator[Example]:
         for place, example in enumerate(_read(train, config)):
-            if part_of is None or part_of[place] == TRAIN:
+            if part(place) == TRAIN:
                 yield example
 
     def both_parts() -> Iterator[tuple[int, Example]]:
         for place, example in enumerate(_read(train, config, counts)):
-            yield (TRAIN if part_of is None else int(part_of[place])), example
+            yield part(place), example
         if valid is not None:
             for example in _read(valid, config, counts):
                 yield VALID, example

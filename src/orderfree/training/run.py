@@ -6,7 +6,7 @@ import json
 import shutil
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -16,14 +16,14 @@ from ..build import build_network, complete_config
 from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
-from ..errors import ModelDirectoryError, OrderfreeError
+from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
-from ..files import explained, making_directory, remove_leftovers, write_json, writing_directory
+from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
 from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
-from .prepare import Data, fingerprints, prepare
+from .prepare import PRETRAINED, Data, fingerprints, prepare
 from .solve import start_encoder
 from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
@@ -64,6 +64,29 @@ def train(
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
+    if resume and overwrite:
+        raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
+    if out.exists() and not out.is_dir():
+        raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
+    with ExitStack() as stack:
+        with explained(out):
+            stack.enter_context(making_directory(out))
+            stack.enter_context(locked(out))
+        return _train(config, train_data, valid_data, out, resume, overwrite, say, stop, progress, warm_start)
+
+
+def _train(
+    config: Config,
+    train_data: Data,
+    valid_data: Data | None,
+    out: Path,
+    resume: bool,
+    overwrite: bool,
+    say: Callable[[str], None],
+    stop: Stop | None,
+    progress: bool,
+    warm_start: Path | None,
+) -> TrainedModel:
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
@@ -85,6 +108,9 @@ def train(
         cache.mkdir(parents=True, exist_ok=True)
         earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
         prepared = prepare(config, train_data, valid_data, cache, say, earlier)
+        if fingerprints(config, train_data, valid_data) != data:
+            changed = train_data if isinstance(train_data, str | Path) else None
+            raise DataError("was changed while it was read; start again when nobody writes to it.", changed)
         torch.manual_seed(config.seed)
         network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
         balance = label_balance(config, prepared.labels, len(prepared.train))
@@ -94,7 +120,7 @@ def train(
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
-    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop())
+    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say)
     trainer.listeners = _listeners(config, out, trainer.select_decoder, progress)
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
@@ -121,10 +147,6 @@ def finish(trainer: Trainer, out: Path) -> None:
 
 def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
     """What a run has left in `out`; refuses to touch it unless told to."""
-    if resume and overwrite:
-        raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
-    if out.exists() and not out.is_dir():
-        raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
     present = [name for name in OWN_FILES if (out / name).exists()]
     if not present or resume:
         return present
@@ -151,7 +173,7 @@ def _put_back(out: Path) -> None:
 @contextmanager
 def _starting(out: Path, present: list[str]) -> Iterator[None]:
     """Puts an earlier run aside. If the new one cannot start (its data is bad, say), all is as it was before."""
-    with explained(out), making_directory(out):
+    with explained(out):
         remove_leftovers(out)
         replaced = out / REPLACED
         replaced.mkdir()
@@ -187,8 +209,9 @@ def _reopen(out: Path) -> tuple[Config, int, dict[str, str]]:
 def _check_same_data(out: Path, before: dict[str, str], data: dict[str, str]) -> None:
     changed = sorted(part for part in before.keys() | data.keys() if before.get(part) != data.get(part))
     if changed:
+        what = changed[0] if changed[0].startswith(PRETRAINED) else f"{changed[0].replace('_', ' ')} data"
         raise OrderfreeError(
-            f"{out}: the {changed[0]} data is not what this run was started with; give the same file, or --overwrite."
+            f"{out}: the {what} is not what this run was started with; give the same file, or --overwrite."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,12 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from ..data.corpus import Corpus
-from ..files import writing_aside
+from ..files import damage, write_checksums, writing_directory
 from ..nn.br_decoder import Calibration
 from ..nn.model import OrderFreeModel
 from .weights import Balance, decision_weights
 
-SOLVED = "linear.safetensors"
+SOLVED = "solved"  # a folder of the cache
 
 
 def start_encoder(
@@ -36,15 +37,21 @@ def start_encoder(
     encoder = next((part for part in parts if hasattr(part, "solve")), None)
     if encoder is None:
         return
-    path, weights = cache / SOLVED, _weights(train, balance)
-    if not path.exists():
+    folder, weights = cache / SOLVED, _weights(train, balance)
+    path = folder / "linear.safetensors"
+    if folder.exists() and damage(folder) is not None:
+        say(f"{folder}: is damaged; solving again")
+        shutil.rmtree(folder)
+    if not folder.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
         bags = train.bag_matrix(encoder.terms.shape[0])
         scores = encoder.solve(bags, train.targets(), seed, out_of_fold=descends, weights=weights)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
-        with writing_aside(path) as aside:
-            save_file({**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}, aside)
+        with writing_directory(folder) as aside:
+            content = {**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}
+            save_file(content, aside / path.name)
+            write_checksums(aside)
     content = load_file(path)
     encoder.c = float(content.pop("c", encoder.c or 0))
     say(f"solved with C = {encoder.c:g}")

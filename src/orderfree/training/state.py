@@ -1,16 +1,19 @@
 """The state of a run, saved so that a killed run goes on as if nothing had happened.
 
     training/run.json            what was asked for: config, files and their fingerprints, number of threads
-    training/data/*.arrow        encoded corpora
-    training/state-<update>/     weights, optimiser, random state, progress, best weights so far
+    training/data/*.arrow        encoded corpora, made anew by every process
+    training/data/solved/        solved encoders
+    training/state-<update>/     weights, optimiser, random state, progress, best weights so far, checksums
 
-A state directory appears whole or not at all (written aside, synced, renamed); the one before it is removed after.
+A state directory appears whole or not at all (written aside, synced, renamed). The newest two are kept: where a disk
+has damaged the last one, the run goes on from the one before it, and comes to the same end.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,9 +23,11 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from ..checkpoint import save_tensors
 from ..errors import ModelDirectoryError
-from ..files import writing_directory
+from ..files import damage, write_checksums, writing_directory
+from ..tensors import save_tensors
+
+KEPT = 2  # states
 
 
 @dataclass
@@ -38,6 +43,7 @@ class Progress:
     loss_sums: dict[str, float] = field(default_factory=dict)  # since the last validation
     loss_count: int = 0
     finished: bool = False
+    pieces: int = 1  # a batch is computed in so many, since memory did not suffice for all of it
 
 
 def save_state(
@@ -52,28 +58,46 @@ def save_state(
         if best is not None:
             save_tensors(best, aside / "best.safetensors")
         (aside / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
-    for state in before:
+        write_checksums(aside)
+    for state in before[: 1 - KEPT]:
         shutil.rmtree(state)
 
 
+Resumed = tuple[Progress, dict[str, Tensor] | None]
+
+
 def load_state(
-    directory: Path, network: torch.nn.Module, optimizer: Any
-) -> tuple[Progress, dict[str, Tensor] | None] | None:
-    """The newest state put into network, optimiser and random generator; None where there is none yet."""
-    states = _states(directory)
-    if not states:
-        return None
-    newest = states[-1]
+    directory: Path, network: torch.nn.Module, optimizer: Any, say: Callable[[str], None] = lambda _: None
+) -> Resumed | None:
+    """The newest good state put into network, optimiser and random generator; None where none was saved yet."""
+    damaged: list[tuple[Path, str]] = []
+    for state in reversed(_states(directory)):
+        wrong = damage(state)
+        if wrong is None:
+            for other, file in damaged:
+                say(f"{other}: is damaged ({file}); going on from {state.name} instead")
+                shutil.rmtree(other)
+            return _load(state, network, optimizer)
+        damaged.append((state, wrong))
+    if damaged:
+        newest, wrong = damaged[0]
+        raise ModelDirectoryError(
+            f"{newest}: this saved state is damaged ({wrong}), and there is no other; start again with --overwrite."
+        )
+    return None
+
+
+def _load(state: Path, network: torch.nn.Module, optimizer: Any) -> Resumed:
     try:
-        progress = Progress(**json.loads((newest / "progress.json").read_text(encoding="utf-8")))
-        network.load_state_dict(load_file(newest / "weights.safetensors"))
-        _load_optimizer(network, optimizer, load_file(newest / "optimizer.safetensors"))
-        random_states = load_file(newest / "random.safetensors")
-        best_file = newest / "best.safetensors"
+        progress = Progress(**json.loads((state / "progress.json").read_text(encoding="utf-8")))
+        network.load_state_dict(load_file(state / "weights.safetensors"))
+        _load_optimizer(network, optimizer, load_file(state / "optimizer.safetensors"))
+        random_states = load_file(state / "random.safetensors")
+        best_file = state / "best.safetensors"
         best = load_file(best_file) if best_file.exists() else None
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, safetensors.SafetensorError) as error:
         raise ModelDirectoryError(
-            f"{newest}: this saved state is damaged ({error}); start again with --overwrite."
+            f"{state}: does not fit this version or config ({error}); start again with --overwrite."
         ) from None
     torch.set_rng_state(random_states["torch"])
     if "cuda" in random_states and torch.cuda.is_available():

@@ -7,6 +7,8 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,11 @@ import pytest
 from orderfree import files
 from orderfree.errors import OrderfreeError, TrainingError
 from orderfree.files import (
+    damage,
     fingerprint,
+    locked,
     remove_leftovers,
+    write_checksums,
     write_json,
     write_text,
     writing,
@@ -137,3 +142,58 @@ def test_what_is_written_aside_is_what_leftovers_look_like(tmp_path: Path) -> No
 def test_fingerprint(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc" * 100_000)
     assert fingerprint(tmp_path / "a") == hashlib.sha256(b"abc" * 100_000).hexdigest()
+
+
+COUNTING = """
+import sys
+from pathlib import Path
+from orderfree.errors import OrderfreeError
+from orderfree.files import locked
+
+place = Path(sys.argv[1])
+done = 0
+while done < 100:
+    try:
+        with locked(place):
+            counter = place / "counter"
+            before = int(counter.read_text())
+            counter.write_text(str(before + 1))
+            done += 1
+    except OrderfreeError:
+        pass
+"""
+
+
+def test_only_one_process_holds_a_lock(tmp_path: Path) -> None:
+    """Four processes add one a hundred times each; one that got in beside another would lose a count."""
+    (tmp_path / "counter").write_text("0")
+    command = [sys.executable, "-c", COUNTING, str(tmp_path)]
+    started = [subprocess.Popen(command) for _ in range(4)]
+    assert [process.wait(timeout=120) for process in started] == [0, 0, 0, 0]
+    assert (tmp_path / "counter").read_text() == "400"
+    assert everything(tmp_path) == ["counter"]
+
+
+def test_a_lock_names_its_holder_and_ends_with_an_error(tmp_path: Path) -> None:
+    def hold_twice() -> None:
+        with locked(tmp_path), locked(tmp_path):
+            raise AssertionError("two at once")
+
+    with pytest.raises(OrderfreeError, match=f"process {os.getpid()} on .* is working here"):
+        hold_twice()
+    assert everything(tmp_path) == []
+
+
+def test_damage_is_named(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(name)
+    assert damage(tmp_path) == "checksums.json"
+    write_checksums(tmp_path)
+    assert damage(tmp_path) is None
+    (tmp_path / "b").write_text("c")
+    assert damage(tmp_path) == "b"
+    (tmp_path / "a").unlink()
+    assert damage(tmp_path) == "a"
+    for content in ("{", "[]"):
+        (tmp_path / "checksums.json").write_text(content)
+        assert damage(tmp_path) == "checksums.json"

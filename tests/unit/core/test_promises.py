@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,10 +20,11 @@ from orderfree.decoding.search import Search, searches
 from orderfree.errors import DataError, OrderfreeError
 from orderfree.evaluation import validate
 from orderfree.files import write_text
-from orderfree.inference import Predictor
+from orderfree.inference import CHUNK_CHARACTERS, Predictor, read_ahead
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import Prepared, prepare
+from orderfree.types import Example
 
 TINY = {
     "model": {"encoder_options": {"hidden": 8, "slots": 1}, "label_embedding": 4, "decoder_hidden": 8},
@@ -120,3 +122,17 @@ def test_the_part_of_each_example() -> None:
     part_of = part_of_each([("a",), ("b",), ("a", "b"), ()] * 25, [0.8, 0.2], seed=1)
     assert part_of.shape == (100,)
     assert (part_of == 1).sum() == 20
+
+
+def test_few_long_texts_are_read_ahead_and_many_short_ones() -> None:
+    drawn = 0
+
+    def texts(length: int) -> Iterator[Example]:
+        nonlocal drawn
+        for drawn in range(1, 12):
+            yield Example(str(drawn), text="x" * length)
+
+    assert [len(chunk) for chunk in read_ahead(texts(1), 4)] == [4, 4, 3]
+    assert [len(chunk) for chunk in read_ahead(texts(CHUNK_CHARACTERS // 2), 4)] == [2, 2, 2, 2, 2, 1]
+    next(read_ahead(texts(CHUNK_CHARACTERS), 4))
+    assert drawn == 1

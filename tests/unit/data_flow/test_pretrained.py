@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +194,14 @@ def test_without_the_library_one_sentence(pretrained: Path, tmp_path: Path, monk
 def test_modules_that_hold_no_encoder(name: str) -> None:
     with pytest.raises(ConfigError, match="found no config"):
         pretrained_directory(name)
+
+
+def test_a_vector_of_another_length_is_made_again(pretrained: Path) -> None:
+    embedder = Embedder.from_name(str(pretrained), tokens=64)
+    expected = embedder.embed(TEXTS)
+    assert embedder.cache is not None
+    with closing(sqlite3.connect(embedder.cache)) as store, store:
+        store.execute("update vectors set vector = x'00'")
+    for _ in range(2):  # what was made again has also taken the place of what was damaged
+        np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=1e-6)
+    assert embedder.cache is not None

@@ -179,8 +179,11 @@ class BagFeaturizer:
     def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
         assert isinstance(options, BagOptions), "an encoder that reads bags has the options of bags"
         content: dict[str, Any] = json.loads((directory / "vocabulary.json").read_text(encoding="utf-8"))
+        terms, size = content["terms"], int(content["size"])
+        if terms is not None and (size != max(len(terms), 1) or not np.isfinite([*map(float, terms.values())]).all()):
+            raise ValueError("vocabulary.json does not hold one finite weight for each of its terms")
         embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
-        return cls(content["terms"], content["size"], data, options, embedder)
+        return cls(terms, size, data, options, embedder)
 
 
 def _character_ngrams(words: list[str], longest: int) -> list[str]:

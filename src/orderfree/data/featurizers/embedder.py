@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from ...files import fingerprint, write_json, write_text, writing_aside
+from ...files import fingerprint, write_json, write_text
 from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
+from ...tensors import Misfit, with_weights, write_tensors
 from .words import read_tokenizer
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory
@@ -61,13 +60,13 @@ class Embedder:
         keys = [hashlib.sha256(text.encode(errors="surrogatepass")).digest() for text in texts]
         with closing(sqlite3.connect(cache, timeout=60)) as store:
             store.execute("create table if not exists vectors (key blob primary key, vector blob)")
-            known = dict(_stored(store, keys))
+            known = {key: vector for key, vector in _stored(store, keys) if len(vector) == 4 * self.size}  # float32
             new = [place for place, key in enumerate(keys) if key not in known]
             if new:  # no transaction is open meanwhile: other runs on this machine can write theirs
                 vectors = self._embed([texts[place] for place in new])
                 found = {keys[place]: vector.tobytes() for place, vector in zip(new, vectors, strict=True)}
                 with store:
-                    store.executemany("insert or ignore into vectors values (?, ?)", found.items())
+                    store.executemany("insert or replace into vectors values (?, ?)", found.items())
                 known |= found
         return np.stack([np.frombuffer(known[key], dtype=np.float32) for key in keys])
 
@@ -91,16 +90,14 @@ class Embedder:
     def save(self, directory: Path) -> None:
         write_json(directory / CONFIG, self.architecture)
         write_text(directory / TOKENIZER, self.tokenizer.to_str())
-        with writing_aside(directory / WEIGHTS) as aside:
-            save_file({name: values.contiguous() for name, values in self.network.state_dict().items()}, aside)
+        write_tensors(directory / WEIGHTS, self.network.state_dict())
 
     @classmethod
     def load(cls, directory: Path, tokens: int) -> Embedder:
         architecture = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-        network = empty_network(architecture)
         try:
-            network.load_state_dict(load_file(directory / WEIGHTS))
-        except (RuntimeError, SafetensorError) as error:
+            network = with_weights(lambda: empty_network(architecture), directory / WEIGHTS)
+        except Misfit as error:
             raise ValueError(f"{WEIGHTS}: {error}") from None
         return cls(network, read_tokenizer(directory / TOKENIZER), architecture, tokens)
 

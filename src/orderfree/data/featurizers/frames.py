@@ -63,7 +63,10 @@ class FrameFeaturizer:
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> FrameFeaturizer:
         content = json.loads((directory / "features.json").read_text(encoding="utf-8"))
-        return cls(np.array(content["mean"]), np.array(content["deviation"]))
+        mean, deviation = (np.array(content[key], dtype=np.float64) for key in ("mean", "deviation"))
+        if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all() or not (deviation > 0).all():
+            raise ValueError("features.json does not hold a mean and a positive deviation for each feature")
+        return cls(mean, deviation)
 
 
 def collate_frames(rows: Sequence[Arrays], size: int) -> DenseInput:

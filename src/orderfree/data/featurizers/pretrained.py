@@ -10,6 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from ...config import DataConfig, Section
+from ...errors import DataError
 from ...pretrained import pretrained_directory, token_limit
 from ...types import DenseInput, Example
 from . import Arrays, Encoded, needs_text
@@ -21,20 +22,24 @@ from .words import WordFeaturizer, read_tokenizer
 class WordpieceFeaturizer(WordFeaturizer):
     """The tokens of the encoder's own tokenizer, special ones included; nothing is learned."""
 
-    def __init__(self, tokenizer: Tokenizer, tokens: int) -> None:
-        self.tokenizer, self.max_tokens = tokenizer, tokens
-        tokenizer.enable_truncation(tokens)
+    def __init__(self, tokenizer: Tokenizer, options: Any) -> None:
+        self.tokenizer = tokenizer
+        self.embeddings = int(options.architecture["vocab_size"])  # of the encoder; no token may have a higher id
+        tokenizer.enable_truncation(token_limit(options.tokens, options.architecture))
         self.padding = int((tokenizer.padding or {}).get("pad_id", 0))
         tokenizer.no_padding()
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> WordpieceFeaturizer:
-        tokenizer = read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json")
-        return cls(tokenizer, token_limit(options.tokens, options.architecture))
+        return cls(read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json"), options)
 
     def encode(self, example: Example) -> Encoded:
         encoded = self.tokenizer.encode(needs_text(example, "transformer"))
         tokens = np.asarray(encoded.ids or [self.padding], dtype=np.int32)
+        if not 0 <= tokens.max() < self.embeddings:
+            raise DataError(
+                f"example {example.id!r} holds a token the encoder has no embedding of; its tokenizer is not its own."
+            )
         return Encoded({"tokens": tokens}, len(tokens), bool(encoded.overflowing))
 
     def spans(self, text: str) -> list[tuple[int, int] | None]:
@@ -44,7 +49,7 @@ class WordpieceFeaturizer(WordFeaturizer):
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Any) -> WordpieceFeaturizer:
-        return cls(read_tokenizer(directory / "tokenizer.json"), token_limit(options.tokens, options.architecture))
+        return cls(read_tokenizer(directory / "tokenizer.json"), options)
 
 
 class EmbeddingFeaturizer:

@@ -11,9 +11,18 @@ from ...errors import DataError
 from ...types import Example
 from . import jsonl, lines, lyrl, reuters, tables, vectors  # noqa: F401  importing them registers their formats
 from .checks import ReadCounts, checked
-from .source import STDIN, Reader, Source, readers
+from .source import STDIN, Reader, Source, readers, sibling
 
-__all__ = ["ReadCounts", "Reader", "Source", "check_examples", "detect_format", "read_examples", "readers"]
+__all__ = [
+    "ReadCounts",
+    "Reader",
+    "Source",
+    "check_examples",
+    "companions",
+    "detect_format",
+    "read_examples",
+    "readers",
+]
 
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -71,6 +80,17 @@ def _format_of(source: Source) -> str:
     except DataError:
         with source.open():  # where there is no such file, or it is a directory, that is the better answer
             raise
+
+
+def companions(path: str | Path, format: str) -> dict[str, list[Path]]:
+    """Other files that reading this one draws on, by what they hold."""
+    if format == "sgm":
+        return {"labels": [Path(sibling(str(path), "text", "label"))]}
+    if format == "lyrl2004":
+        return {"labels": [lyrl.topics_file(Path(path).parent)]}
+    if format == "nltk-reuters":
+        return {"texts": [file for part in reuters.PARTS.values() for file in (Path(path).parent / part).glob("*")]}
+    return {}
 
 
 def read_examples(

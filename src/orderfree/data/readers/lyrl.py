@@ -73,13 +73,18 @@ def _joined(words: list[str] | None, file: Source) -> str:
     return " ".join(words)
 
 
-def _read_topics(source: Source, folder: Path) -> dict[str, tuple[str, ...]]:
-    """The topics of every document. Equal tuples are kept once: 800,000 documents have 14,000 different ones."""
+def topics_file(folder: Path) -> Path:
     path = folder / TOPICS_FILE
     packed = path.with_name(f"{TOPICS_FILE}.gz")
-    if not path.is_file() and not packed.is_file():
+    return packed if packed.is_file() and not path.is_file() else path
+
+
+def _read_topics(source: Source, folder: Path) -> dict[str, tuple[str, ...]]:
+    """The topics of every document. Equal tuples are kept once: 800,000 documents have 14,000 different ones."""
+    path = topics_file(folder)
+    if not path.is_file():
         raise DataError(f"there is no such file; {source.name} needs the topics of its documents beside it.", path)
-    file = Source(str(path if path.is_file() else packed), labelled=True)
+    file = Source(str(path), labelled=True)
     source.labels_path = file.path
     topics: dict[str, tuple[str, ...]] = {}
     known: dict[tuple[str, ...], tuple[str, ...]] = {}

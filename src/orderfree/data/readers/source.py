@@ -20,6 +20,7 @@ from ...types import Example
 
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
+LONGEST_LINE = 1 << 28  # bytes; a small gzip file can hold a line that no memory does
 
 
 class Reader(Protocol):
@@ -100,8 +101,10 @@ class Source:
         """The lines of the file, split at line feeds only: other separators may be part of a text."""
         with self.open() as file:
             try:
-                for number, raw in enumerate(file, start=1):
+                for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
                     self.line = number
+                    if len(raw) > LONGEST_LINE:
+                        raise self.error(f"is longer than {LONGEST_LINE:,} bytes; split it, or check the file.")
                     line = self._decoded(raw)
                     if number == 1:
                         line = line.removeprefix(BYTE_ORDER_MARK)

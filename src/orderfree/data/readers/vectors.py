@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -97,7 +98,8 @@ class _Archive:
     def _read(self, action: Any) -> Any:
         try:
             return action()
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        # an encrypted member is a RuntimeError, one packed in a way Python does not know a NotImplementedError
+        except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
             raise self.source.error(
                 f"is not a readable .npz archive of plain arrays ({error}); save it with numpy.savez."
             ) from None
@@ -108,7 +110,19 @@ class _Archive:
                 f"the array {name!r} is missing, the file holds {', '.join(self.arrays.files) or 'none'}; "
                 f"add it or correct {setting}.{nearest(name, self.arrays.files)}"
             )
-        return self._read(lambda: self.arrays[name])
+        return self._read(lambda: self._array(name))
+
+    def _array(self, name: str) -> np.ndarray:
+        """An array whose header promises no more than the archive says it holds: memory is taken by the header."""
+        member = next(entry for entry in self.arrays.zip.infolist() if entry.filename in (name, f"{name}.npy"))
+        with self.arrays.zip.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, kind = read(file)
+        if math.prod(shape) * kind.itemsize > member.file_size:
+            raise ValueError(f"{name} says it has shape {shape}, which is more than the file holds")
+        array: np.ndarray = self.arrays[name]
+        return array
 
     def numbers(self, name: str, setting: str) -> np.ndarray:
         array = self.get(name, setting)
@@ -120,7 +134,7 @@ class _Archive:
         """An optional array of that many entries."""
         if name not in self.arrays.files:
             return None
-        array = self._read(lambda: self.arrays[name])
+        array = self._read(lambda: self._array(name))
         if array.shape != (length,):
             raise self.source.error(f"the array {name!r} has shape {array.shape}, expected ({length},); correct it.")
         return self._read(lambda: array.astype(str)) if array.dtype.kind == "S" else array

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from ...config import PositiveInt, Section
+from ...config import Layers, PositiveInt, Section
 from ...types import EncoderOutput, TokenInput
 from . import encoders
 
@@ -18,7 +18,7 @@ class BiLSTMOptions(Section):
 
     embedding: PositiveInt = Field(512, description="size of the word embeddings")
     hidden: PositiveInt = Field(256, description="hidden size of each direction")
-    layers: PositiveInt = Field(2, description="recurrent layers")
+    layers: Layers = Field(2, description="recurrent layers")
     cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell")
 
 

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from ...config import PositiveInt, Section
+from ...config import Layers, PositiveInt, Section
 from ...types import DenseInput, EncoderOutput
 from . import encoders
 
@@ -18,7 +18,7 @@ class DenseOptions(Section):
     """Feature vectors, one or several per example (.npz)."""
 
     hidden: PositiveInt = Field(256, description="size of the state made from each vector")
-    layers: PositiveInt = Field(2, description="feed-forward layers")
+    layers: Layers = Field(2, description="feed-forward layers")
 
 
 @encoders.register("dense")
