@@ -153,4 +153,4 @@ def test_a_report_of_a_card_that_is_no_text(cli: Cli, own_model: Path, toy: Toy,
     (own_model / "history.jsonl").write_bytes(b'[1]\n{"update": "x"}\n\xff\n{"update": 1, "validation": 5}\n')
     seal(own_model)
     cli("report", own_model, "--out", tmp_path / "page.html").worked()
-    assert "<script" not in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count("<script") == 1, "our own"

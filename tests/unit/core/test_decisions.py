@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -143,8 +144,9 @@ def test_a_damaged_decision_file(tmp_path: Path) -> None:
     save_model(made_model(seed=5), tmp_path / "model", "# card")
     path = tmp_path / "model" / "thresholds.json"
     write_json(path, {"thresholds": {}, "decisions": {}, "powers": {"micro_f1": "much"}})
-    manifest = {"bytes": path.stat().st_size, "sha256": fingerprint(path)}
-    write_json(tmp_path / "model" / "manifest.json", {"format": 1, "files": {"thresholds.json": manifest}})
+    manifest = json.loads((tmp_path / "model" / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"]["thresholds.json"] = {"bytes": path.stat().st_size, "sha256": fingerprint(path)}
+    write_json(tmp_path / "model" / "manifest.json", manifest)
     with pytest.raises(ModelDirectoryError, match="is damaged"):
         load_model(tmp_path / "model")
 
