@@ -74,7 +74,7 @@ class DataConfig(Section):
 
 
 class ModelConfig(Section):
-    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense or hybrid")
+    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense, audio or hybrid")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
     label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] | None = Field(
         None,
@@ -86,10 +86,11 @@ class ModelConfig(Section):
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: PositiveInt = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
-    br_decoder: Literal["mlp", "residual", "scores"] | None = Field(
+    br_decoder: Literal["mlp", "residual", "scores", "output"] | None = Field(
         None,
         description="the paper's binary-relevance decoder (Eq. 6); the same as a correction of the linear encoder's "
-        "scores; these scores as they are; null: residual where the encoder scores labels, else mlp",
+        "scores; these scores as they are; one linear layer on the encoder's summary; null: residual where the encoder "
+        "scores labels, output for audio, else mlp",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0)] = Field(
@@ -130,6 +131,9 @@ class ObjectiveConfig(Section):
 
 class TrainingConfig(Section):
     batch_size: PositiveInt = Field(64, description="examples per update")
+    balanced: bool = Field(
+        False, description="draw every label equally often, and with it one of its examples; else each example once"
+    )
     learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
     encoder_rate: Annotated[float, Field(gt=0)] = Field(
         1.0, description="share of the learning rate that the encoder gets; about 0.02 to fine-tune a transformer"
@@ -180,6 +184,9 @@ class DecodingConfig(Section):
     br_power: Annotated[float, Field(ge=0)] = Field(
         1.0,
         description="joint decoding seeks the highest P_path * P_br^br_power; 1: Eq. 16, 0: the label decoder",
+    )
+    br_threshold: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="probability at which binary relevance says yes; null: chosen on validation for each metric"
     )
     merge_sets: bool = Field(
         False, description="add up hypotheses that hold the same labels in another order, while searching"

@@ -37,7 +37,7 @@ class Example:
 
     id: str
     text: str | None = None
-    features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
+    features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F), float32 or, where quantised, uint8
     labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
 
 

@@ -23,6 +23,7 @@ from .common import (
     comma_separated,
     judged_decoders,
     open_run,
+    print_ranking,
     print_scores,
     reading,
     say,
@@ -112,6 +113,7 @@ def evaluate(
         return
     print(f"{found['examples']:,} examples, {found['labels']:,} labels")
     print_scores(found["decoders"])
+    print_ranking(found["ranking"])
     if report is not None:
         print(f"Report written to {report}")
 

@@ -132,6 +132,20 @@ def print_scores(decoders: dict[str, dict[str, float]]) -> None:
     print_table(header, [(d, *(f"{scores[name]:.4f}" for name in shown)) for d, scores in decoders.items()])
 
 
+def print_ranking(ranking: dict[str, dict[str, float | None]]) -> None:
+    """How well the probabilities of both decoders rank the examples of each label."""
+    shown = {"mean_average_precision": "mAP", "auc": "AUC", "d_prime": "d′", "labels": "labels judged"}
+    names = {"br": "binary relevance", "sequence": "label decoder, marginals"}
+    cells = {
+        by: (
+            "-" if found[key] is None else f"{found[key]:.4f}" if key != "labels" else f"{found[key]:,}"
+            for key in shown
+        )
+        for by, found in ranking.items()
+    }
+    print_table(("ranking by", *shown.values()), [(names[by], *row) for by, row in cells.items()])
+
+
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table

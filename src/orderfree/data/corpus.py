@@ -110,6 +110,13 @@ class Corpus:
             inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
         return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows))
 
+    def label_entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every label of every example: the labels (P,) and the rows (P,) that have them."""
+        column = self._columns["labels"]
+        counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(offsets) for offsets in column.offsets)])
+        labels = [values[ends[0] : ends[-1]] for values, ends in zip(column.values, column.offsets, strict=True)]
+        return np.concatenate([np.zeros(0, np.int32), *labels]), np.repeat(np.arange(len(self)), counts)
+
     def targets(self) -> np.ndarray:
         """(N, L) bool."""
         return self.vocabulary.one_hot([self._columns["labels"][row] for row in range(len(self))])

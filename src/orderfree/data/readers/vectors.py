@@ -72,12 +72,17 @@ def read_npz(source: Source, options: DataConfig) -> Iterator[Example]:
         names, targets = _targets(archive, options, len(features), source) if source.labelled else (None, None)
     for i in range(len(features)):
         source.row = i + 1
-        with np.errstate(over="ignore"):
-            dense = features[i, : None if frames is None else frames[i]].astype(np.float32)  # (F,) or (T, F)
+        dense = as_features(features[i, : None if frames is None else frames[i]])  # (F,) or (T, F)
         labels = None
         if names is not None and targets is not None:
             labels = tuple(names[column] for column in np.flatnonzero(targets[i]))
         yield Example(source.example_id(None if ids is None else str(ids[i])), features=dense, labels=labels)
+
+
+def as_features(values: np.ndarray) -> np.ndarray:
+    """float32, or the bytes of features that were quantised: a quarter of the size."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinity and is refused as such
+        return values.astype(np.uint8 if values.dtype == np.uint8 else np.float32)
 
 
 class _Archive:
