@@ -50,8 +50,8 @@ class BagOptions(Section):
 class DataConfig(Section):
     format: str = Field(
         "auto",
-        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, reuters-sgml, nltk-reuters, "
-        "lyrl2004; auto: by the file's name",
+        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, npy, hdf5, tfrecord, "
+        "sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
     text_field: str = Field("text", description="name of the field or column that holds the text")
     labels_field: str = Field("labels", description="name of the field or column that holds the labels")
@@ -61,8 +61,15 @@ class DataConfig(Section):
         None,
         description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
     )
-    features_field: str = Field("X", description="name of the feature array in an .npz file")
-    targets_field: str = Field("Y", description="name of the label array in an .npz file")
+    features_field: str = Field("X", description="name of the features in an .npz, HDF5 or Parquet file")
+    targets_field: str = Field("Y", description="name of the label array in an .npz or HDF5 file")
+    classes: str | None = Field(
+        None,
+        description="class list, for labels that are numbered: a name a line, or CSV with index and display_name",
+    )
+    skip_bad: bool = Field(
+        False, description="leave out damaged records, sounds and features, and count them; else stop at the first"
+    )
     valid_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.1,
         description="share of the training file held out (stratified by label) when no validation file is given",
@@ -71,6 +78,13 @@ class DataConfig(Section):
     vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
     min_count: PositiveInt = Field(1, description="rarer words are dropped; terms: those in fewer documents")
     lowercase: bool = Field(True, description="read all text in lower case")
+    sample_rate: Annotated[int, Field(ge=2000)] = Field(
+        16_000, description="sounds of another rate are resampled to this many samples a second"
+    )
+    mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="bands a sound is described by")
+    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
+        0.2, description="seconds of sound that one feature vector describes"
+    )
 
 
 class ModelConfig(Section):

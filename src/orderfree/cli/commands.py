@@ -19,6 +19,7 @@ from .common import (
     Preset,
     RunDirectory,
     Settings,
+    SkipBad,
     chosen_decoder,
     comma_separated,
     judged_decoders,
@@ -37,18 +38,19 @@ if TYPE_CHECKING:
 
 
 def train(
-    train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts with labels: JSONL, CSV, Parquet, …")],
+    train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts, features or sounds with labels.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
     valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
     config: ConfigFile = None,
     preset: Preset = None,
     settings: Settings = None,
     format: Format = None,
+    skip_bad: SkipBad = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a file of texts and labels."""
+    """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
     from ..build import load_config
     from ..training.run import Interrupted
     from ..training.run import train as train_run
@@ -58,6 +60,7 @@ def train(
             "training reads its file several times, so it cannot come from standard input; give a file."
         )
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
+    settings += ["data.skip_bad=true"] * skip_bad
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
     try:
@@ -91,13 +94,14 @@ def evaluate(
     optimize_for: OptimizeFor = None,
     settings: Settings = None,
     format: Format = None,
+    skip_bad: SkipBad = False,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
     from ..evaluation import evaluate as evaluate_examples
 
-    predictor, data = open_run(run, settings, format)
+    predictor, data = open_run(run, settings, format, skip_bad)
     decoders = judged_decoders(predictor, decode, optimize_for)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
     found = {"model": str(run), "data": str(test_file), **evaluate_examples(predictor, examples, decoders)}
@@ -133,13 +137,14 @@ def predict(
     alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
     settings: Settings = None,
     format: Format = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Predict the label sets of new examples."""
     from ..data.writers import open_prediction_writer
 
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
-    predictor, data = open_run(run, settings, format)
+    predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for)
     examples = reading(input_file, data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")

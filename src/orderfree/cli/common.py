@@ -24,10 +24,13 @@ ConfigFile = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help="fast (linear scores and corrections, minutes) or paper (its model, hours)."),
+    typer.Option("--preset", help="fast (linear scores and corrections, minutes), best, audio (sounds, features) or paper."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out damaged records, sounds and features, and count them.")
+]
 OptimizeFor = Annotated[
     str | None,
     typer.Option(
@@ -42,7 +45,9 @@ Decode = Annotated[
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
 # what a trained model has learned with, or has no use for any more
-FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")}
+FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")} | {
+    f"data.{key}" for key in ("sample_rate", "mel_bands", "sound_window")
+}
 
 
 def comma_separated(text: str) -> list[str]:
@@ -53,7 +58,9 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
+def open_run(
+    run: Path, settings: list[str] | None, format: str | None, skip_bad: bool = False
+) -> tuple[Predictor, DataConfig]:
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
     import torch
 
@@ -66,6 +73,7 @@ def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple
     trained = load_model(run)
     raw = trained.config.model_dump()
     raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
+    raw["data"]["skip_bad"] = skip_bad
     for setting in settings or []:
         key = setting.partition("=")[0].strip()
         if not key.startswith(("decoding.", "data.")) or key in FIXED:
@@ -114,6 +122,8 @@ def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> It
         columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             yield from bar.track(examples, total=None)
+    if counts.skipped:
+        say(f"{counts.skipped:,} examples are damaged and were left out (--skip-bad)")
     if counts.repeated_labels:
         say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
 

@@ -14,7 +14,8 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
-from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.readers import FOLDER_FORMATS, ReadCounts, detect_format, read_examples
+from ..data.readers.arrays import LABELS_SUFFIX
 from ..data.readers.source import sibling
 from ..data.splits import part_of_each
 from ..errors import DataError
@@ -53,18 +54,18 @@ def fingerprints(config: Config, train: Path, valid: Path | None) -> dict[str, s
         try:
             if not path.exists():
                 raise DataError("there is no such file; check the path.", path)
-            if path.is_dir():
+            kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
+            if path.is_dir() and kind not in FOLDER_FORMATS:
                 raise DataError("is a directory, expected a file; name one of the files in it.", path)
-            if not path.is_file():
+            if not path.is_file() and not path.is_dir():
                 raise DataError("is not a plain file, expected one: training reads its data three times.", path)
             found[part] = fingerprint(path)
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."
             raise DataError(reason, path) from None
-        kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
-        if kind == "sgm":
-            labels = Path(sibling(str(path), "text", "label"))
-            found[f"{part}_labels"] = fingerprint(labels) if labels.is_file() else ""
+        beside = {"sgm": Path(sibling(str(path), "text", "label")), "npy": path.with_suffix(LABELS_SUFFIX)}.get(kind)
+        if beside is not None:
+            found[f"{part}_labels"] = fingerprint(beside) if beside.is_file() else ""
     return found
 
 
@@ -100,6 +101,7 @@ def prepare(
         "truncated": encoded[TRAIN].truncated + encoded[VALID].truncated,
         "repeated_labels": counts.repeated_labels,
         "empty_texts": counts.empty_texts,
+        "skipped": counts.skipped,
     }
     for note in _notes(provenance, config.data.max_words):
         say(note)
@@ -125,5 +127,7 @@ def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
         yield f"{provenance['truncated']:,} texts were truncated to {max_words:,} words (data.max_words)"
     if provenance["repeated_labels"]:
         yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
+    if provenance["skipped"]:
+        yield f"{provenance['skipped']:,} examples are damaged and were left out (data.skip_bad)"
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"

@@ -237,7 +237,7 @@ def test_format_by_name(name, expected):
 
 
 def test_an_unknown_name_asks_for_the_format():
-    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, jsonl, .*, tsv\.$"):
+    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, hdf5, jsonl, .*, tsv\.$"):
         detect_format("notes.txt")
 
 

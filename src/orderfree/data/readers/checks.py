@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import nearest
 from ...types import Example, SparseVector
+from .classes import ClassList
 from .source import Source
 
 
@@ -22,17 +23,23 @@ class ReadCounts:
     repeated_labels: int = 0  # examples that named a label more than once
     empty_texts: int = 0
     unlabelled: int = 0  # examples that say they have no label
+    skipped: int = 0  # examples that were damaged and left out, where that is allowed
 
 
-def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
-    """The example with each of its labels once, or the error that says what is wrong with it."""
-    counts.examples += 1
+def checked(example: Example, source: Source, counts: ReadCounts, classes: ClassList | None = None) -> Example:
+    """The example with each of its labels once, or the error that says what is wrong with it.
+
+    With a class list, labels may be its indices and come out as its names."""
     if example.text is not None and not example.text.strip():
         counts.empty_texts += 1
     if example.features is not None and (problem := features_problem(example.features)):
         raise source.error(f"{problem}; correct or leave out this example.")
+    counts.examples += 1
     if example.labels is None:
         return example
+    if classes is not None:
+        example = dataclasses.replace(example, labels=tuple(classes.name(label, source) for label in example.labels))
+    assert example.labels is not None
     for label in example.labels:
         if problem := label_problem(label):
             raise source.label_error(f"{problem}; correct or remove it.")
