@@ -24,7 +24,7 @@ ConfigFile = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help="fast (linear scores and corrections, minutes), best, audio (sounds, features) or paper."),
+    typer.Option("--preset", help="fast (linear scores and corrections), best, audio (sounds, features) or paper."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
