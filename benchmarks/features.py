@@ -52,7 +52,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        train, valid = write_clips(folder, "train", arguments.clips, 1), write_clips(folder, "valid", 500, 2)
+        train, valid = write_clips(folder, "train", arguments.clips, 1), write_clips(folder, "valid", 100, 2)
         size = train.stat().st_size
         settings = [
             *("model.encoder=audio", "model.encoder_options={hidden: 256}", "training.batch_size=500"),
