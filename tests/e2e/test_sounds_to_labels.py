@@ -33,7 +33,8 @@ def tagger(tmp_path_factory: pytest.TempPathFactory) -> Path:
         soundfile.write(folder / f"{n}.wav", mixture(names, rng), RATE)
         lines.append(f'{n}.wav,"{",".join(names)}"')
     (folder / "tags.csv").write_text("\n".join(lines) + "\n")
-    out = folder / "run"
+    out = tmp_path_factory.mktemp("run") / "tagger"
+    call_process("train", folder, "--preset", "audio", "--out", folder / "run").refused("inside the folder of training")
     small = ["model.encoder_options={hidden: 32}", "model.decoder_hidden=32", "training.epochs=12"]
     call_process("train", folder, "--preset", "audio", "--out", out, *sets([*small, "training.batch_size=16"])).worked()
     return out

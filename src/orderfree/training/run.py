@@ -53,6 +53,8 @@ def train(
     """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    if Path(train_file).is_dir() and out.resolve().is_relative_to(Path(train_file).resolve()):
+        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
