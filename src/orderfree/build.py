@@ -13,7 +13,7 @@ from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .errors import ConfigError, OrderfreeError, nearest
-from .nn.br_decoder import BRDecoder, GivenScores, ResidualBRDecoder
+from .nn.br_decoder import BRDecoder, GivenScores, ResidualBRDecoder, SummaryOutput
 from .nn.chain_decoder import ChainDecoder
 from .nn.encoders import encoders
 from .nn.label_decoder import LabelDecoder
@@ -76,7 +76,9 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
     scored = _scores_labels(config)
     config.model.label_decoder = config.model.label_decoder or ("residual" if scored else "lstm")
-    config.model.br_decoder = config.model.br_decoder or ("residual" if scored else "mlp")
+    config.model.br_decoder = config.model.br_decoder or (
+        "residual" if scored else "output" if config.model.encoder == "audio" else "mlp"
+    )
     for where in ("sequence_options", "second_options"):
         options = objective_options.get(where)
         setattr(config.objective, where, options.model_dump() if options is not None else {})
@@ -128,6 +130,8 @@ def _contradictions(config: Config) -> list[str]:
     ):
         if name is not None and name not in available:
             problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
+    if config.model.encoder == "audio" and config.training.batch_size == 1:
+        problems.append("model.encoder=audio needs training.batch_size of at least 2: one example has no spread.")
     if config.model.br_batch_norm and config.model.br_layers and config.training.batch_size == 1:
         problems.append("model.br_batch_norm needs training.batch_size of at least 2: one example has no spread.")
     most = config.decoding.max_labels
@@ -206,9 +210,11 @@ def build_network(config: Config, input_size: InputSize, num_labels: int) -> Ord
     return OrderFreeModel(encoder, label_decoder, br_decoder, num_labels)
 
 
-def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDecoder | GivenScores:
+def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDecoder | GivenScores | SummaryOutput:
     if settings.br_decoder == "scores":
         return GivenScores()
+    if settings.br_decoder == "output":
+        return SummaryOutput(num_labels, state_size)
     kind = ResidualBRDecoder if settings.br_decoder == "residual" else BRDecoder
     return kind(
         num_labels, state_size, settings.br_hidden, settings.br_layers, settings.dropout, settings.br_batch_norm

@@ -54,8 +54,8 @@ class BagOptions(Section):
 class DataConfig(Section):
     format: str = Field(
         "auto",
-        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, reuters-sgml, nltk-reuters, "
-        "lyrl2004; auto: by the file's name",
+        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, npy, hdf5, tfrecord, "
+        "sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
     text_field: str = Field("text", description="name of the field or column that holds the text")
     labels_field: str = Field("labels", description="name of the field or column that holds the labels")
@@ -69,8 +69,15 @@ class DataConfig(Section):
         None,
         description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
     )
-    features_field: str = Field("X", description="name of the feature array in an .npz file")
-    targets_field: str = Field("Y", description="name of the label array in an .npz file")
+    features_field: str = Field("X", description="name of the features in an .npz, HDF5 or Parquet file")
+    targets_field: str = Field("Y", description="name of the label array in an .npz or HDF5 file")
+    classes: str | None = Field(
+        None,
+        description="class list, for labels that are numbered: a name a line, or CSV with index and display_name",
+    )
+    skip_bad: bool = Field(
+        False, description="leave out damaged records, sounds and features, and count them; else stop at the first"
+    )
     valid_fraction: Annotated[float, Field(gt=0, lt=1)] = Field(
         0.1,
         description="share of the training file held out (stratified by label) when no validation file is given",
@@ -79,10 +86,17 @@ class DataConfig(Section):
     vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
     min_count: PositiveInt = Field(1, description="rarer words are dropped; terms: those in fewer documents")
     lowercase: bool = Field(True, description="read all text in lower case")
+    sample_rate: Annotated[int, Field(ge=2000)] = Field(
+        16_000, description="sounds of another rate are resampled to this many samples a second"
+    )
+    mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="bands a sound is described by")
+    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
+        0.2, description="seconds of sound that one feature vector describes"
+    )
 
 
 class ModelConfig(Section):
-    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense or hybrid")
+    encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense, audio or hybrid")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
     label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] | None = Field(
         None,
@@ -94,10 +108,11 @@ class ModelConfig(Section):
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: Layers = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
-    br_decoder: Literal["mlp", "residual", "scores"] | None = Field(
+    br_decoder: Literal["mlp", "residual", "scores", "output"] | None = Field(
         None,
         description="the paper's binary-relevance decoder (Eq. 6); the same as a correction of the linear encoder's "
-        "scores; these scores as they are; null: residual where the encoder scores labels, else mlp",
+        "scores; these scores as they are; one linear layer on the encoder's summary; null: residual where the encoder "
+        "scores labels, output for audio, else mlp",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0, le=100)] = Field(
@@ -143,6 +158,9 @@ class ObjectiveConfig(Section):
 
 class TrainingConfig(Section):
     batch_size: BatchSize = Field(64, description="examples per update")
+    balanced: bool = Field(
+        False, description="draw every label equally often, and with it one of its examples; else each example once"
+    )
     learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
     encoder_rate: Annotated[float, Field(gt=0)] = Field(
         1.0, description="share of the learning rate for the encoder, or its pretrained part; about 0.02 to fine-tune"
@@ -193,6 +211,9 @@ class DecodingConfig(Section):
     br_power: Annotated[float, Field(ge=0)] = Field(
         1.0,
         description="joint decoding seeks the highest P_path * P_br^br_power; 1: Eq. 16, 0: the label decoder",
+    )
+    br_threshold: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="probability at which binary relevance says yes; null: chosen on validation for each metric"
     )
     merge_sets: bool = Field(
         False, description="add up hypotheses that hold the same labels in another order, while searching"

@@ -19,6 +19,7 @@ from .errors import DataError
 from .inference import BEST, Prediction, Predictor
 from .metrics.calibration import calibration
 from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
+from .metrics.ranking import ranking_scores
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
 from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds, precision_recall
@@ -43,11 +44,17 @@ def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> V
     for decoder in decoders:
         chosen = outputs[decoder]
         if searches[decoder].log_odds is not None:
-            best, _ = best_threshold(_probabilities(chosen), targets)
+            fixed = _fixed_threshold(predictor, decoder)
+            best = fixed if fixed is not None else best_threshold(_probabilities(chosen), targets)[0]
             chosen = _at(chosen, best, predictor.limits)
             threshold = best if decoder == "br" else threshold
         found[decoder] = scores(targets, chosen.numpy())
     return Validation(found, threshold)
+
+
+def _fixed_threshold(predictor: Predictor, decoder: str) -> float | None:
+    """What the config says instead of a choice on validation."""
+    return predictor.trained.config.decoding.br_threshold if decoder == "br" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +82,18 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             usual[decoder] = scores(targets, output.numpy())
             values = {metric: usual[decoder][metric] for metric in TUNED}
         else:
-            tried = candidate_thresholds(_probabilities(output), targets)
+            fixed = _fixed_threshold(predictor, decoder)
+            tried = candidate_thresholds(_probabilities(output), targets) if fixed is None else np.array([fixed])
             rows = [scores(targets, _at(output, float(t), predictor.limits).numpy()) for t in tried]
             choice = {metric: int(np.argmax([row[metric] for row in rows])) for metric in TUNED}
             thresholds[decoder] = {metric: float(tried[place]) for metric, place in choice.items()}
             usual[decoder] = rows[choice["micro_f1"]]
             values = {metric: rows[place][metric] for metric, place in choice.items()}
-            shared = float(tried[choice["macro_f1"]])
-            own, value = _for_each_label(output, targets, shared, predictor.limits)
-            if value > values["macro_f1"]:
-                thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
+            if fixed is None:
+                shared = float(tried[choice["macro_f1"]])
+                own, value = _for_each_label(output, targets, shared, predictor.limits)
+                if value > values["macro_f1"]:
+                    thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
         for metric, value in values.items():
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
@@ -179,7 +188,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """Everything the report shows, as plain JSON. Every example must have labels. With a hierarchy, whoever has a label
     has its parents, in what is predicted and in what is true."""
-    predictions = predictor.predict(examples, decoders)
+    predictions = predictor.predict(examples, decoders, marginals=True)
     if hierarchy is not None:
         predictions = (_closed(prediction, hierarchy) for prediction in predictions)
     return judge(predictor, list(predictions), decoders)
@@ -208,8 +217,9 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     generated = {d: [p.label_sets[d].labels for p in predictions] for d in decoders}
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
     trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
+    known = truth[:, : len(predictor.labels.names)]  # the model's own labels come first
     probs = [p.probs for p in predictions if p.probs is not None]  # of all examples, or of none
-    known_truth = truth[:, : len(predictor.labels.names)]
+    marginals = [p.marginals for p in predictions if p.marginals is not None]
     return {
         "examples": len(predictions),
         "labels": len(names),
@@ -219,8 +229,13 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
-        "calibration": calibration(np.stack(probs), known_truth) if probs else None,
-        "precision_recall": precision_recall(np.stack(probs), known_truth) if probs else [],
+        "calibration": calibration(np.stack(probs), known) if probs else None,
+        "precision_recall": precision_recall(np.stack(probs), known) if probs else [],
+        "ranking": {
+            name: ranking_scores(np.stack(rows), known)
+            for name, rows in (("br", probs), ("sequence", marginals))
+            if rows
+        },
         "set_sizes": size_counts(truth, matrices[shown]),
         "co_occurrence": co_occurrence(truth, matrices[shown], names, PAIRS_SHOWN),
         "unseen_labels": unseen,

@@ -17,6 +17,7 @@ from .build import check_decoder, decoders_of, default_decoder, search_limits
 from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .decoding.beam import Limits
+from .decoding.marginals import label_marginals
 from .decoding.search import searches, set_log_prob
 from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
@@ -34,6 +35,7 @@ class Prediction:
     label_sets: dict[str, LabelSet]  # by decoder
     probs: np.ndarray | None  # (L,) binary-relevance probabilities; None where the model has no such decoder
     truncated: bool
+    marginals: np.ndarray | None = None  # (L,) probabilities under the label decoder, where they were asked for
 
 
 class Predictor:
@@ -137,8 +139,12 @@ class Predictor:
             )
         return self.trained.decisions[metric], metric
 
-    def predict(self, examples: Iterable[Example], decoders: Sequence[str] | None = None) -> Iterator[Prediction]:
-        """Predictions in the order of the examples, however many there are, in memory that does not grow."""
+    def predict(
+        self, examples: Iterable[Example], decoders: Sequence[str] | None = None, marginals: bool = False
+    ) -> Iterator[Prediction]:
+        """Predictions in the order of the examples, however many there are, in memory that does not grow.
+
+        `marginals`: also the probability of every label under the label decoder, where the model has one."""
         decoders = decoders or [self.default_decoder]
         for decoder in decoders:
             check_decoder(self.trained.config, self.resolve(decoder)[0])
@@ -149,7 +155,9 @@ class Predictor:
             predictions: dict[int, Prediction] = {}
             for start in range(0, len(order), size):
                 places = order[start : start + size]
-                found = self._predict_batch([chunk[p] for p in places], [encoded[p] for p in places], decoders)
+                found = self._predict_batch(
+                    [chunk[p] for p in places], [encoded[p] for p in places], decoders, marginals
+                )
                 predictions.update(zip(places, found, strict=True))
             yield from (predictions[place] for place in range(len(chunk)))
 
@@ -193,17 +201,21 @@ class Predictor:
                 yield chunk, self.start(self.trained.featurizer.collate([row.arrays for row in rows]))
 
     def _predict_batch(
-        self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str]
+        self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str], marginals: bool
     ) -> list[Prediction]:
         given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
         sets = {decoder: self.label_sets(self.search(given, decoder)) for decoder in decoders}
         probs = given.br_logits.sigmoid().cpu().numpy() if given.br_logits is not None else None  # (B, L)
+        wanted = marginals and given.step is not None
+        with torch.inference_mode():
+            shares = label_marginals(given, self.limits).cpu().numpy() if wanted else None  # (B, L)
         return [
             Prediction(
                 example,
                 {decoder: sets[decoder][b] for decoder in decoders},
                 probs[b] if probs is not None else None,
                 encoded[b].truncated,
+                shares[b] if shares is not None else None,
             )
             for b, example in enumerate(examples)
         ]

@@ -37,7 +37,7 @@ class Example:
 
     id: str
     text: str | None = None
-    features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F) float32
+    features: SparseVector | np.ndarray | None = None  # dense: (F,) or (T, F), float32 or, where quantised, uint8
     labels: tuple[str, ...] | None = None  # None: the file has no labels; (): it says there are none
     weight: float = 1.0  # how much it counts in the losses
     unknown: tuple[str, ...] | None = ()  # labels it may or may not have; None: nothing is known of its labels

@@ -122,6 +122,15 @@ def test_same_seed_same_bytes_other_seed_other_bytes(
         assert (tmp_path / "other" / name).read_bytes() != (straight / name).read_bytes()
 
 
+def test_balanced_batches_are_taken_up_where_they_were(arguments: list[object], straight: Path, tmp_path: Path) -> None:
+    balanced = [*arguments, "--set", "training.balanced=true"]
+    call_process(*balanced, "--out", tmp_path / "straight").worked()
+    assert interrupted(balanced, tmp_path / "cut").code == 130
+    finish(balanced, tmp_path / "cut")
+    assert_same(tmp_path / "cut", tmp_path / "straight")
+    assert history(tmp_path / "cut") != history(straight), "other batches than without"
+
+
 def test_killed_again_and_again_at_chosen_updates(arguments: list[object], straight: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     more: list[object] = []

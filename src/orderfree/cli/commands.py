@@ -21,12 +21,14 @@ from .common import (
     Preset,
     RunDirectory,
     Settings,
+    SkipBad,
     Thresholds,
     chosen_decoder,
     comma_separated,
     data_config,
     judged_decoders,
     open_run,
+    print_ranking,
     print_scores,
     read_hierarchy,
     reading,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def train(
-    train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts with labels: JSONL, CSV, Parquet, …")],
+    train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts, features or sounds with labels.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
     valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
     config: ConfigFile = None,
@@ -50,11 +52,12 @@ def train(
     warm_start: Annotated[
         Path | None, typer.Option("--warm-start", metavar="RUN", help="Start from an earlier model; labels may be new.")
     ] = None,
+    skip_bad: SkipBad = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Train a model on a file of texts and labels."""
+    """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
     from ..build import load_config
     from ..training.run import Interrupted
     from ..training.run import train as train_run
@@ -64,6 +67,7 @@ def train(
             "training reads its file several times, so it cannot come from standard input; give a file."
         )
     settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
+    settings += ["data.skip_bad=true"] * skip_bad
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
     if warm_start is not None and (config or preset):
@@ -110,13 +114,14 @@ def evaluate(
     hierarchy: HierarchyFile = None,
     settings: Settings = None,
     format: Format = None,
+    skip_bad: SkipBad = False,
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
     from ..evaluation import evaluate as evaluate_examples
 
-    predictor, data = open_run(run, settings, format)
+    predictor, data = open_run(run, settings, format, skip_bad)
     decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
     judged = evaluate_examples(predictor, examples, decoders, read_hierarchy(hierarchy, predictor))
@@ -133,6 +138,7 @@ def evaluate(
         return
     print(f"{found['examples']:,} examples, {found['labels']:,} labels")
     print_scores(found["decoders"])
+    print_ranking(found["ranking"])
     if report is not None:
         print(f"Report written to {report}")
 
@@ -154,13 +160,14 @@ def predict(
     alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
     settings: Settings = None,
     format: Format = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Predict the label sets of new examples."""
     from ..data.writers import open_prediction_writer
 
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
-    predictor, data = open_run(run, settings, format)
+    predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
     parents = read_hierarchy(hierarchy, predictor)
     examples = reading(input_file, data, labelled=False, noun="inputs")

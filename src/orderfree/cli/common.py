@@ -25,10 +25,13 @@ ConfigFile = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help="fast (linear scores and corrections, minutes) or paper (its model, hours)."),
+    typer.Option("--preset", help="fast (linear scores and corrections), best, audio (sounds, features) or paper."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
 Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
+SkipBad = Annotated[
+    bool, typer.Option("--skip-bad", help="Leave out damaged records, sounds and features, and count them.")
+]
 OptimizeFor = Annotated[
     str | None,
     typer.Option(
@@ -53,7 +56,9 @@ HierarchyFile = Annotated[
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
 
 # what a trained model has learned with, or has no use for any more
-FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")}
+FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", "lowercase", "valid_fraction")} | {
+    f"data.{key}" for key in ("sample_rate", "mel_bands", "sound_window")
+}
 
 
 def comma_separated(text: str) -> list[str]:
@@ -70,7 +75,9 @@ def data_config(settings: list[str] | None, format: str | None) -> DataConfig:
     return load_config(None, [*(settings or []), *([f"data.format={format}"] if format else [])]).data
 
 
-def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple[Predictor, DataConfig]:
+def open_run(
+    run: Path, settings: list[str] | None, format: str | None, skip_bad: bool = False
+) -> tuple[Predictor, DataConfig]:
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
     import torch
 
@@ -83,6 +90,7 @@ def open_run(run: Path, settings: list[str] | None, format: str | None) -> tuple
     trained = load_model(run)
     raw = trained.config.model_dump()
     raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
+    raw["data"]["skip_bad"] = skip_bad
     for setting in settings or []:
         key = setting.partition("=")[0].strip()
         if not key.startswith(("decoding.", "data.")) or key in FIXED:
@@ -145,6 +153,8 @@ def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> It
         columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             yield from bar.track(examples, total=None)
+    if counts.skipped:
+        say(f"{counts.skipped:,} examples are damaged and were left out (--skip-bad)")
     if counts.repeated_labels:
         say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
 
@@ -163,6 +173,20 @@ def print_scores(decoders: dict[str, dict[str, float]]) -> None:
     print_table(
         header, [(d, *(f"{scores.get(name, float('nan')):.4f}" for name in shown)) for d, scores in decoders.items()]
     )
+
+
+def print_ranking(ranking: dict[str, dict[str, float | None]]) -> None:
+    """How well the probabilities of both decoders rank the examples of each label."""
+    shown = {"mean_average_precision": "mAP", "auc": "AUC", "d_prime": "d′", "labels": "labels judged"}
+    names = {"br": "binary relevance", "sequence": "label decoder, marginals"}
+    cells = {
+        by: (
+            "-" if found[key] is None else f"{found[key]:.4f}" if key != "labels" else f"{found[key]:,}"
+            for key in shown
+        )
+        for by, found in ranking.items()
+    }
+    print_table(("ranking by", *shown.values()), [(names[by], *row) for by, row in cells.items()])
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

@@ -54,11 +54,11 @@ def prepare(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the parts of a corpus as train, valid and test.jsonl.gz (and more test parts, where there are any)."""
+    """Write train, valid and test (and more test parts, where there are any): texts as .jsonl.gz, features as .npz."""
     from ..config import DataConfig
     from ..data.corpora import data_root, load_parts
     from ..data.corpora.catalogue import limited
-    from ..data.writers import write_examples
+    from ..data.writers import natural_file, write_examples
     from ..files import writing_directory
 
     if out.exists():
@@ -66,18 +66,19 @@ def prepare(
     parts = load_parts(name, data_root(data), seed)
     if limit_train is not None:
         parts["train"] = limited(parts["train"], limit_train, seed)
+    suffix, format = natural_file(next(parts["train"]()))
     sizes: dict[str, int] = {}
     with writing_directory(out) as aside:
         aside.chmod(0o755)  # as a folder made by hand
         for part, read in parts.items():
             examples = list(read())
-            write_examples(examples, aside / f"{part}.jsonl.gz", "jsonl", DataConfig())
-            sizes[part] = len(examples)
+            write_examples(examples, aside / f"{part}{suffix}", format, DataConfig())
+            sizes[str(out / f"{part}{suffix}")] = len(examples)
     if as_json:
-        print(json.dumps({str(out / f"{part}.jsonl.gz"): size for part, size in sizes.items()}))
+        print(json.dumps(sizes))
         return
-    for part, size in sizes.items():
-        print(f"{out / part}.jsonl.gz: {size:,} examples")
+    for path, size in sizes.items():
+        print(f"{path}: {size:,} examples")
 
 
 @data_app.command()

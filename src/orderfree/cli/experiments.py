@@ -13,7 +13,7 @@ import typer
 from ..errors import OrderfreeError, nearest
 from .common import AsJson, comma_separated, say
 
-KINDS = ("scores", "combinations", "seen", "ranks", "positions", "frequency")
+KINDS = ("scores", "combinations", "ranking", "seen", "ranks", "positions", "frequency")
 
 if TYPE_CHECKING:
     from ..experiments.rendering import Table
@@ -23,7 +23,9 @@ def reproduce(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
     rows: Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")] = "all",
     seeds: Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")] = "1",
-    variant: Annotated[str, typer.Option("--variant", help="paper (full size) or paper-small.")] = "paper-small",
+    variant: Annotated[
+        str | None, typer.Option("--variant", help="paper (full size) or paper-small; by default the smaller there is.")
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time."),
@@ -44,10 +46,11 @@ def reproduce(
 ) -> None:
     """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
     from ..data.corpora import corpora
-    from ..experiments.grid import Plan, known_rows, run_grid
+    from ..experiments.grid import Plan, known_rows, run_grid, usual_variant
     from ..training.run import Interrupted
 
     corpora[corpus]  # an unknown name is answered with the list
+    variant = variant or usual_variant(configs, corpus)
     plan = Plan(
         corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
         _seconds(budget, "--budget"), _seconds(cell_budget, "--cell-budget"),
@@ -121,13 +124,15 @@ def make_table(
         raise OrderfreeError(f"{folder}: no such folder of results; make some with `orderfree reproduce {corpus}`.")
     from ..experiments.overview import frequency_table, positions_table
     from ..experiments.results import load_results
-    from ..experiments.tables import combinations_table, corpus_table, rank_table, seen_unseen_table
+    from ..experiments.tables import combinations_table, corpus_table, rank_table, ranking_table, seen_unseen_table
 
     results = [r for r in load_results(folder, say) if variant in (None, r.variant)]
     if kind == "scores":
         return corpus_table(results, corpus, part)
     if kind == "combinations":
         return combinations_table(results, corpus)
+    if kind == "ranking":
+        return ranking_table(results, corpus)
     if kind == "seen":
         return seen_unseen_table(results, corpus)
     if kind == "ranks":

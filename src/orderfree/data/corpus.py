@@ -141,6 +141,13 @@ class Corpus:
         rows = range(len(self)) if rows is None else rows
         return self.vocabulary.one_hot([self._columns["unknown"][row] for row in rows])
 
+    def label_entries(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every label of every example: the labels (P,) and the rows (P,) that have them."""
+        column = self._columns["labels"]
+        counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(offsets) for offsets in column.offsets)])
+        labels = [values[ends[0] : ends[-1]] for values, ends in zip(column.values, column.offsets, strict=True)]
+        return np.concatenate([np.zeros(0, np.int32), *labels]), np.repeat(np.arange(len(self)), counts)
+
     def bag_matrix(self, terms: int) -> scipy.sparse.csr_matrix:
         """(N, V) of a corpus of bags with so many terms."""
         rows = range(len(self))

@@ -193,7 +193,8 @@ def _write_npz(examples: Iterator[Example], path: Path, options: DataConfig) -> 
     if dense and dense[0].ndim == 2:
         arrays["n_frames"] = lengths
         dense = [np.pad(features, ((0, lengths.max() - len(features)), (0, 0))) for features in dense]
-    arrays[options.features_field] = np.array(dense, dtype=np.float32)
+    quantised = all(features.dtype == np.uint8 for features in dense)
+    arrays[options.features_field] = np.array(dense, dtype=np.uint8 if quantised else np.float32)
     if kept and kept[0].labels is not None:
         names = {name for example in kept for name in (*(example.labels or ()), *(example.unknown or ()))}
         column = {name: i for i, name in enumerate(sorted(names))}
@@ -206,6 +207,11 @@ def _write_npz(examples: Iterator[Example], path: Path, options: DataConfig) -> 
         arrays |= {options.targets_field: targets, "label_names": np.array(list(column), dtype=np.str_)}
     with writing(path) as file:
         np.savez_compressed(file, **cast(dict[str, Any], arrays))
+
+
+def natural_file(example: Example) -> tuple[str, str]:
+    """How the name of a file that holds such examples ends, and its format."""
+    return (".npz", "npz") if isinstance(example.features, np.ndarray) else (".jsonl.gz", "jsonl")
 
 
 WRITERS: dict[str, Writer] = {

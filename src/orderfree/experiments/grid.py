@@ -21,7 +21,7 @@ from ..config import DataConfig
 from ..data.corpora import data_root, load_parts
 from ..data.corpora.catalogue import limited
 from ..data.readers import read_examples
-from ..data.writers import write_examples
+from ..data.writers import natural_file, write_examples
 from ..decoding.search import searches
 from ..errors import OrderfreeError, nearest
 from ..evaluation import judge
@@ -30,7 +30,7 @@ from ..training.listeners import read_history
 from ..training.loop import Stop
 from ..training.run import Interrupted, train
 from .analyses import example_f1_by_frequency
-from .results import FORMAT, Result, result_path, write_result
+from .results import FORMAT, USUAL, Result, result_path, write_result
 
 EXAMPLES_KEPT = 50
 
@@ -55,6 +55,11 @@ class Plan:
     def name(self) -> str:
         """The variant under which results are kept: a smaller training part makes another one."""
         return self.variant + (f"-train{self.limit_train}" if self.limit_train else "")
+
+
+def usual_variant(configs: Path, corpus: str) -> str:
+    """paper-small, except for a corpus that is small enough to be run at the paper's size."""
+    return USUAL if (configs / corpus / USUAL).is_dir() or not (configs / corpus).is_dir() else "paper"
 
 
 def _folder(plan: Plan) -> Path:
@@ -132,7 +137,7 @@ def run_cell(plan: Plan, method: str, seed: int, left: float | None, say: Callab
     began_test = time.monotonic()
     decoders = [d for d in predictor.decoders if d != "greedy" and not searches[d].over_sets]  # those of the paper
     test = list(read_examples(files["test"], DataConfig(), labelled=True))
-    predictions = list(predictor.predict(test, decoders))
+    predictions = list(predictor.predict(test, decoders, marginals=True))
     result = _result(plan, method, seed, config_path, predictor, predictions, decoders, run)
     for part in sorted(files.keys() - {"train", "valid", "test"}):
         result["parts"][part] = _part_scores(predictor, files[part], predictions, decoders)
@@ -144,14 +149,15 @@ def prepared_files(plan: Plan, seed: int, say: Callable[[str], None]) -> dict[st
     """The parts of the corpus as files in the work folder; written once."""
     folder = plan.work / plan.corpus / f"data-seed{seed}" / (f"train{plan.limit_train}" if plan.limit_train else "all")
     parts = load_parts(plan.corpus, data_root(plan.data), seed)
-    files = {part: folder / f"{part}.jsonl.gz" for part in parts}
+    suffix, format = natural_file(next(parts["train"]()))
+    files = {part: folder / f"{part}{suffix}" for part in parts}
     for part, path in files.items():
         if not path.exists():
             say(f"{plan.corpus}: writing {path}")
             examples = parts[part]
             if part == "train" and plan.limit_train:
                 examples = limited(examples, plan.limit_train, seed)
-            write_examples(examples(), path, "jsonl", DataConfig())
+            write_examples(examples(), path, format, DataConfig())
     return files
 
 
@@ -196,6 +202,7 @@ def _result(
         "train_examples": trained.provenance["train_examples"],
         "truncated": found["truncated"],
         "test": found["decoders"],
+        "ranking": found["ranking"],
         "parts": {},
         "combinations": found["combinations"],
         "position_accuracy": found["position_accuracy"],

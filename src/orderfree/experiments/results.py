@@ -73,6 +73,7 @@ class Result(Record):
     parameters: Count
     truncated: Count  # test documents
     test: ByDecoder
+    ranking: dict[str, dict[str, FiniteFloat | None]] = {}  # br, sequence -> mean_average_precision, auc, d_prime
     parts: dict[str, ByDecoder] = {}  # test_multi, test_seen, test_unseen
     combinations: dict[str, Combinations] = {}  # "reference" and every decoder
     position_accuracy: dict[str, list[FiniteFloat]] = {}

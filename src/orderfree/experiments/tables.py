@@ -9,7 +9,19 @@ from typing import TypeVar
 
 from ..errors import OrderfreeError
 from .analyses import average_ranks
-from .paper import COMBINATIONS, DECODERS, METHODS, METRICS, PERFORMANCE, RANKED, REFERENCE, Row, Scores, counterpart
+from .paper import (
+    COMBINATIONS,
+    DECODERS,
+    METHODS,
+    METRICS,
+    PERFORMANCE,
+    RANKED,
+    RANKING,
+    REFERENCE,
+    Row,
+    Scores,
+    counterpart,
+)
 from .rendering import CUT_SHORT, Cell, Column, Table, TableRow, mark_best
 from .results import Result
 
@@ -25,6 +37,12 @@ SEEN_COLUMNS = tuple(
     for metric in ("micro_f1", "example_f1")
 )
 COMBINATION_COLUMNS = (Column("distinct", "S_test", 0, None), Column("unseen", "S_test-train", 0, None))
+RANKING_COLUMNS = (
+    Column("mean_average_precision", "mAP"),
+    Column("auc", "AUC"),
+    Column("d_prime", "d′"),
+    Column("labels", "labels", 0, None),
+)
 RANK_COLUMNS = tuple(Column(k, "All five" if k == "average" else name, 2, "low") for k, name in METRICS.items())
 PARTS = {
     "test": "",
@@ -85,6 +103,19 @@ def combinations_table(results: Sequence[Result], corpus: str, extra: bool = Fal
     }
     table.rows.insert(0, TableRow("Reference", *REFERENCE, None, len(per_seed), False, cells))
     return table
+
+
+def ranking_table(results: Sequence[Result], corpus: str) -> Table:
+    """How well each label's examples are ranked: by binary relevance, and by the marginals of the label decoder."""
+    printed = RANKING.get(counterpart(corpus)[0], {})
+
+    def measured(result: Result) -> dict[str, dict[str, float]]:
+        return {
+            by: {name: value for name, value in found.items() if value is not None}
+            for by, found in result.ranking.items()
+        }
+
+    return _table(f"{corpus}, ranking of labels", results, corpus, RANKING_COLUMNS, printed, measured, extra=True)
 
 
 def rank_table(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,20 @@ class GivenScores(nn.Module):
 
     def forward(self, encoded: EncoderOutput) -> Tensor:
         return given_scores(encoded)  # (B, L)
+
+
+class SummaryOutput(nn.Module):
+    """sigmoid(W h_m + b): the output layer of an encoder that was designed to end in one (audio)."""
+
+    def __init__(self, num_labels: int, state_size: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(state_size, num_labels)
+        # about one label an example at first: hundreds of updates would go into learning that most are absent
+        nn.init.constant_(self.output.bias, -math.log(num_labels))
+
+    def forward(self, encoded: EncoderOutput) -> Tensor:
+        logits: Tensor = self.output(encoded.summary)
+        return logits  # (B, L)
 
 
 class BRDecoder(nn.Module):

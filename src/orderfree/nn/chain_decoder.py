@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..types import DecoderState, EncoderOutput
-from .br_decoder import BRDecoder, GivenScores
+from .br_decoder import BRDecoder, GivenScores, SummaryOutput
 
 IMPOSSIBLE = -1e9  # log-probability of a label the chain has passed; finite, so that min_labels can still force one
 
@@ -27,7 +27,7 @@ class ChainDecoder(nn.Module):
     In the state, `hidden` (1, R, L) holds what the input says of each label, `cell` (1, R, L) the labels chosen so far.
     """
 
-    def __init__(self, num_labels: int, scorer: BRDecoder | GivenScores) -> None:
+    def __init__(self, num_labels: int, scorer: BRDecoder | GivenScores | SummaryOutput) -> None:
         super().__init__()
         self.num_labels = num_labels
         self.scorer = scorer

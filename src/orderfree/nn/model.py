@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ..types import EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
-from .br_decoder import BRDecoder, GivenScores
+from .br_decoder import BRDecoder, GivenScores, SummaryOutput
 from .chain_decoder import ChainDecoder
 from .label_decoder import LabelDecoder
 
@@ -18,7 +18,7 @@ class OrderFreeModel(nn.Module):
         self,
         encoder: nn.Module,
         label_decoder: LabelDecoder | ChainDecoder | None,
-        br_decoder: BRDecoder | GivenScores | None,
+        br_decoder: BRDecoder | GivenScores | SummaryOutput | None,
         num_labels: int,
     ) -> None:
         super().__init__()

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ..build import build_objective, build_second_objective, decoders_of, preferred_decoder
 from ..checkpoint import TrainedModel
-from ..data.batching import batches_per_epoch, length_bucketed
+from ..data.batching import batches_per_epoch, label_balanced, length_bucketed
 from ..decoding.rollout import follow
 from ..decoding.search import searches
 from ..errors import TrainingError, out_of_memory
@@ -112,10 +112,14 @@ class Trainer:
             self.network.load_state_dict(self.best)
         return True
 
+    def epoch_batches(self) -> list[np.ndarray]:
+        train, size, seed = self.data.train, self.config.training.batch_size, self.config.seed
+        if self.config.training.balanced:
+            return label_balanced(*train.label_entries(), len(train), size, seed, self.progress.epoch)
+        return length_bucketed(train.lengths, size, seed, self.progress.epoch)
+
     def run_epoch(self) -> bool:
-        batches = length_bucketed(
-            self.data.train.lengths, self.config.training.batch_size, self.config.seed, self.progress.epoch
-        )
+        batches = self.epoch_batches()
         while self.progress.batch < len(batches) and not self.progress.finished:
             # several processes share every batch: each takes its own rows of it
             rows = batches[self.progress.batch][self.accelerator.process_index :: self.accelerator.num_processes]

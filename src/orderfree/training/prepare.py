@@ -16,7 +16,7 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, feature_count
 from ..data.labels import LabelVocabulary
-from ..data.readers import ReadCounts, check_examples, companions, detect_format, read_examples
+from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
 from ..data.splits import part_of_each
 from ..errors import DataError
 from ..files import fingerprint
@@ -59,15 +59,15 @@ def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, s
         try:
             if not path.exists():
                 raise DataError("there is no such file; check the path.", path)
-            if path.is_dir():
+            kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
+            if path.is_dir() and kind not in FOLDER_FORMATS:
                 raise DataError("is a directory, expected a file; name one of the files in it.", path)
-            if not path.is_file():
+            if not path.is_file() and not path.is_dir():
                 raise DataError("is not a plain file, expected one: training reads its data three times.", path)
             found[part] = fingerprint(path)
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."
             raise DataError(reason, path) from None
-        kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
         beside = {what: sorted(files) for what, files in companions(path, kind).items()}
         found |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
     for name in sorted(_pretrained_names(config.model.encoder_options)):
@@ -161,6 +161,7 @@ def prepare(
         "repeated_labels": counts.repeated_labels,
         "empty_texts": counts.empty_texts,
         "unknown_examples": counts.unknown,
+        "skipped": counts.skipped,
     }
     if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
         raise DataError(
@@ -192,6 +193,8 @@ def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
         yield f"{provenance['truncated']:,} texts were truncated to {max_words:,} words (data.max_words)"
     if provenance["repeated_labels"]:
         yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
+    if provenance["skipped"]:
+        yield f"{provenance['skipped']:,} examples are damaged and were left out (data.skip_bad)"
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
     if provenance["unknown_examples"]:

@@ -64,6 +64,9 @@ def train(
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
+    inside = isinstance(train_data, str | Path) and Path(train_data).is_dir()
+    if inside and out.resolve().is_relative_to(Path(str(train_data)).resolve()):
+        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     if resume and overwrite:
         raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
     if out.exists() and not out.is_dir():

@@ -262,7 +262,9 @@ def test_a_preset_is_a_complete_config(preset: str) -> None:
 
 
 def test_presets_that_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown preset 'fats'; known: best, fast, paper\. Did you mean 'fast'"):
+    with pytest.raises(
+        ConfigError, match=r"unknown preset 'fats'; known: audio, best, fast, paper\. Did you mean 'fast'"
+    ):
         load_config(None, None, "fats")
     (tmp_path / "own.yaml").write_text("seed: 2\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="give one, and --set"):

@@ -13,10 +13,11 @@ import torch
 from orderfree.checkpoint import load_model, save_model
 from orderfree.data.corpus import Corpus, encode_corpora
 from orderfree.errors import ModelDirectoryError, OrderfreeError
-from orderfree.evaluation import TUNED, decide, evaluate
+from orderfree.evaluation import TUNED, decide, evaluate, validate
 from orderfree.files import fingerprint, write_json
 from orderfree.inference import BEST, Predictor
-from orderfree.metrics.scores import scores
+from orderfree.metrics.ranking import ranking_scores
+from orderfree.metrics.scores import scores, to_matrix
 from orderfree.types import Example
 from unit_models import made_model
 
@@ -69,6 +70,22 @@ def test_a_chosen_power_is_used(predictor: Predictor, examples: list[Example]) -
     sets = [p.label_sets for p in Predictor(trained).predict(examples, ["beam", "joint", "best:micro_f1"])]
     assert [s["best:micro_f1"].labels for s in sets] == [s["beam"].labels for s in sets]
     assert [s["joint"].labels for s in sets] != [s["beam"].labels for s in sets]
+
+
+def test_a_fixed_threshold_is_not_tuned(corpus: Corpus) -> None:
+    trained = made_model(seed=5)
+    trained.config.decoding.br_threshold = 0.3
+    found = decide(Predictor(trained), corpus, ["br"])
+    assert found.thresholds == {"br": dict.fromkeys(TUNED, 0.3)}
+    assert validate(Predictor(trained), corpus, ["br"]).threshold == 0.3
+
+
+def test_both_decoders_rank_labels(predictor: Predictor, examples: list[Example]) -> None:
+    ranking = evaluate(predictor, examples, ["joint"])["ranking"]
+    probs = predictor.predict_proba(examples, "br")
+    truth = to_matrix([example.labels or () for example in examples], predictor.labels.names)
+    assert ranking["br"] == pytest.approx(ranking_scores(probs, truth))
+    assert 0 < ranking["sequence"]["mean_average_precision"] < 1
 
 
 def test_label_thresholds_are_used_and_survive_saving(examples: list[Example], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 from collections import Counter
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +17,7 @@ from orderfree.data.readers import read_examples
 from orderfree.errors import ConfigError, DataError, OrderfreeError
 from orderfree.types import Example
 
-NAMES = ["aapd-r", "aapd-r-resplit", "rcv1-subset", "reuters", "reuters-multi"]
+NAMES = ["aapd-r", "aapd-r-resplit", "audioset-balanced", "rcv1-subset", "reuters", "reuters-multi"]
 # Twenty training and three test documents; "odd" is in no test document and so does not count.
 TRAIN = {f"training/{n}": ("earn", "acq") if n % 5 == 0 else ("earn",) for n in range(1, 21)}
 TEST = {"test/101": ("earn",), "test/102": ("earn", "acq"), "test/103": ("acq",)}
@@ -249,3 +250,40 @@ def test_describe(tmp_path):
     shown = run("describe", "reuters", "--data", tmp_path).stdout
     assert "paper  6,993  776    3,019  90" in shown
     assert "here   18     2      3      2 " in shown
+
+
+def as_audioset(root):
+    """Forty training and four evaluation clips of up to ten 8-bit frames, with two sounds."""
+    (root / "audioset").mkdir()
+    for name, clips in (("bal_train", 40), ("eval", 4)):
+        rng = np.random.default_rng(clips)
+        np.savez_compressed(
+            root / "audioset" / f"{name}.npz",
+            X=rng.integers(0, 256, size=(clips, 10, 128), dtype=np.uint8),
+            n_frames=np.where(np.arange(clips) % 4, 10, 3).astype(np.uint8),
+            Y=np.stack([np.ones(clips), np.arange(clips) % 2], axis=1).astype(np.uint8),
+            label_names=np.array(["Speech", "Male speech, man speaking"]),
+            ids=np.array([f"{name}{i}" for i in range(clips)]),
+        )
+
+
+def test_audioset_validates_on_a_stratified_share_of_training_and_is_written_as_bytes(tmp_path):
+    as_audioset(tmp_path)
+    assert run("prepare", "audioset-balanced", "--out", tmp_path / "out", "--data", tmp_path).exit_code == 0
+    parts = {
+        part: list(read_examples(tmp_path / "out" / f"{part}.npz", DataConfig(), labelled=True))
+        for part in ("train", "valid", "test")
+    }
+    assert [len(examples) for examples in parts.values()] == [38, 2, 4]
+    assert sum(len(example.labels) for example in parts["valid"]) == 3  # one of two has the rarer label
+    assert [example.features.shape for example in parts["test"]] == [(3, 128), (10, 128), (10, 128), (10, 128)]
+    assert parts["test"][0].features.dtype == np.uint8
+    assert parts["test"][1].labels == ("Male speech, man speaking", "Speech")
+    shown = run("describe", "audioset-balanced", "--data", tmp_path).output
+    assert "2,063,949" in shown
+    assert "between blanks" not in shown
+
+
+def test_audioset_elsewhere_is_answered_with_how_to_get_it(tmp_path):
+    with pytest.raises(DataError, match=r"bal_train.npz: there is no such file. AudioSet's embeddings belong in"):
+        load_parts("audioset-balanced", tmp_path, seed=1)

@@ -22,9 +22,16 @@ DOCUMENTS = {
     "reuters-multi": {"train": 6993, "valid": 776, "test": 436},
     "aapd-r": {"train": 35889, "valid": 2013, "test": 2021, "test_official": 1000},
     "aapd-r-resplit": {"train": 34203, "valid": 2860, "test": 2860, "test_seen": 1430, "test_unseen": 1430},
+    "audioset-balanced": {"train": 21052, "valid": 1108, "test": 20371},
     "rcv1-subset": {"train": 8483, "valid": 2939, "test": 3001},
 }
-LABELS = {"reuters": (90, 1.24), "aapd-r": (54, 2.50), "aapd-r-resplit": (54, 2.50), "rcv1-subset": (102, 3.20)}
+LABELS = {
+    "reuters": (90, 1.24),
+    "audioset-balanced": (527, 2.46),
+    "aapd-r": (54, 2.50),
+    "aapd-r-resplit": (54, 2.50),
+    "rcv1-subset": (102, 3.20),
+}
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)

@@ -56,7 +56,7 @@ def test_audioset_first_clips():
     assert [e.id for e in examples] == ids[:500].tolist()
     assert [e.features.shape for e in examples] == [(int(n), 128) for n in frames[:500]]
     assert [set(e.labels) for e in examples] == [set(names[row == 1].tolist()) for row in targets[:500]]
-    assert examples[0].features.dtype == np.float32
+    assert examples[0].features.dtype == np.uint8
     assert 0 <= examples[0].features.min() < examples[0].features.max() <= 255
 
 

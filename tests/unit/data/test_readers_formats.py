@@ -201,7 +201,7 @@ def test_npz_of_frames(tmp_path):
     )
     first, second = read(tmp_path / "d.npz")
     assert (first.id, first.labels, second.id, second.labels) == ("a1", ("x", "y"), "a2", ())
-    assert first.features.dtype == np.float32
+    assert first.features.dtype == np.uint8  # quantised features stay bytes
     assert first.features.tolist() == [[0, 1], [2, 3]]
     assert second.features.tolist() == features[1].tolist()
 
@@ -237,7 +237,7 @@ def test_format_by_name(name, expected):
 
 
 def test_an_unknown_name_asks_for_the_format():
-    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, jsonl, .*, tsv\.$"):
+    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, hdf5, jsonl, .*, tsv\.$"):
         detect_format("notes.txt")
 
 

@@ -91,6 +91,8 @@ def test_dense_features_come_back(tmp_path, shapes):
     dense = [rng.normal(size=shape).astype(np.float32) for shape in shapes]
     examples = [Example(f"a{i}", features=dense[i], labels=labels[i]) for i in range(2)]
     assert same(round_trip(examples, tmp_path / "d.npz", "npz"), examples)
+    quantised = [Example(e.id, features=e.features.astype(np.uint8), labels=e.labels) for e in examples]
+    assert same(round_trip(quantised, tmp_path / "d.npz", "npz"), quantised)
     unlabelled = [Example(e.id, features=e.features) for e in examples]
     assert same(round_trip(unlabelled, tmp_path / "d.npz", "npz", labelled=False), unlabelled)
 

@@ -197,7 +197,7 @@ def test_frames_are_standardised_with_the_training_parts_mean_and_deviation() ->
     encoded = ours.encode(Example("x", features=features[1].astype(np.float32)))
     assert encoded.length == 5
     scaled = (features[1] - every.mean(axis=0)) / every.std(axis=0)
-    np.testing.assert_allclose(encoded.arrays["frames"].reshape(5, 4), scaled, atol=1e-4)
+    np.testing.assert_allclose(ours.collate([encoded.arrays]).frames[0], scaled, atol=1e-4)
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1000.1, -1.3237191, -77777.7])
@@ -207,13 +207,31 @@ def test_columns_that_never_vary_are_not_blown_up(constant: float) -> None:
         ours = frames(*[np.stack([np.full(count, constant), np.arange(count)], axis=1)] * 3)
         assert ours.deviation[0] == 1.0
         encoded = ours.encode(Example("x", features=np.array([constant + 1, 0], np.float32)))
-        assert encoded.arrays["frames"][0] == pytest.approx(1.0, abs=1e-2)
+        assert float(ours.collate([encoded.arrays]).frames[0, 0, 0]) == pytest.approx(1.0, abs=1e-2)
 
 
-def test_one_vector_is_one_frame_and_no_frame_is_a_zero_frame() -> None:
+def test_quantised_features_stay_bytes_and_need_no_scale() -> None:
+    """AudioSet's x / 255 * 4 - 2, or any other linear map, gives the same batch."""
+    generator = np.random.default_rng(2)
+    clips = [generator.integers(0, 256, size=(n, 5), dtype=np.uint8) for n in (3, 1, 10)]
+    made = {
+        kind: [Example(str(n), features=change(clip)) for n, clip in enumerate(clips)]
+        for kind, change in {"bytes": lambda x: x, "values": lambda x: (x / 255 * 4 - 2).astype(np.float32)}.items()
+    }
+    fitted = {kind: FrameFeaturizer.fit(e, DataConfig(), DenseOptions()) for kind, e in made.items()}
+    rows = {kind: [fitted[kind].encode(example).arrays for example in e] for kind, e in made.items()}
+    assert rows["bytes"][0]["frames"].dtype == np.uint8
+    first, second = (fitted[kind].collate(rows[kind]) for kind in made)
+    np.testing.assert_allclose(first.frames, second.frames, atol=1e-4)
+    with pytest.raises(DataError, match=r"'0' has features of type float32, the model was trained on 8-bit ones"):
+        fitted["bytes"].encode(made["values"][0])
+
+
+def test_one_vector_is_one_frame_and_no_frame_is_refused() -> None:
     ours = frames(np.zeros((2, 3)), np.ones((1, 3)))
     assert ours.encode(Example("x", features=np.zeros(3, np.float32))).length == 1
-    assert ours.encode(Example("x", features=np.zeros((0, 3), np.float32))).length == 1
+    with pytest.raises(DataError, match="'x' has no frames"):
+        ours.encode(Example("x", features=np.zeros((0, 3), np.float32)))
 
 
 def test_frames_are_padded_with_zeros() -> None:

@@ -19,6 +19,7 @@ def folder(make_result, tmp_path: Path) -> Path:
         "position_accuracy": {"beam": [0.9, 0.25]},
         "by_frequency": {"beam": [{"times": "0", "examples": 4, "example_f1": 0.75}]},
         "combinations": {"reference": {"distinct": 9, "unseen": 3}, "beam": {"distinct": 7, "unseen": 2}},
+        "ranking": {"sequence": {"mean_average_precision": 0.3, "auc": 1.0, "d_prime": None, "labels": 4}},
         "parts": {"test_seen": {"beam": {"micro_f1": 0.6}}, "test_unseen": {"beam": {"micro_f1": 0.4}}},
     }
     write_result(tmp_path, make_result(value=0.5, **measured))
@@ -29,6 +30,7 @@ def folder(make_result, tmp_path: Path) -> Path:
 EXPECTED = {
     "scores": ("micro_f1", 0.5),
     "combinations": ("distinct", 7),
+    "ranking": ("mean_average_precision", 0.3),
     "seen": ("unseen/micro_f1", 0.4),
     "ranks": ("micro_f1", 1.0),
     "positions": ("1", 0.25),
@@ -54,7 +56,10 @@ def test_an_unknown_kind_is_answered_with_the_list(folder: Path, capsys: pytest.
     with pytest.raises(SystemExit) as ended:
         run(["table", "reuters", "--results", str(folder), "--kind", "rank"])
     assert ended.value.code == 2
-    assert "expected scores, combinations, seen, ranks, positions, frequency. Did you mean" in capsys.readouterr().err
+    assert (
+        "expected scores, combinations, ranking, seen, ranks, positions, frequency. Did you mean"
+        in capsys.readouterr().err
+    )
 
 
 def test_json(folder: Path, capsys: pytest.CaptureFixture) -> None:

@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 from ...errors import DataError
-from . import aapd, rcv1, reuters  # noqa: F401  importing them registers their corpora
+from . import aapd, audioset, rcv1, reuters  # noqa: F401  importing them registers their corpora
 from .catalogue import CorpusEntry, CorpusInfo, Part, Parts, corpora
 
 __all__ = ["CorpusEntry", "CorpusInfo", "Part", "Parts", "corpora", "data_root", "load_parts"]
 
 VARIABLE = "ORDERFREE_DATA"
 DEFAULT = Path("..") / "shared" / "data"
-WANTED = "a folder with subfolders such as reuters21578, aapd and rcv1; `orderfree data list` says what goes into each"
+WANTED = "a folder with subfolders such as reuters21578 and aapd; `orderfree data list` says what goes into each"
 
 
 def data_root(option: Path | None) -> Path:

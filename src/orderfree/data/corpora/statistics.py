@@ -71,7 +71,7 @@ def notes(info: CorpusInfo, found: dict[str, Statistics]) -> list[str]:
     remarks = [
         "" if info.comparable else "Not comparable with the paper's scores.",
         info.caveat,
-        "Words are counted as what stands between blanks.",
+        "Words are counted as what stands between blanks." if found["all"].words_per_sample else "",
     ]
     missing = found["all"].labels - found["train"].labels
     if missing:

@@ -76,7 +76,7 @@ def needs_text(example: Example, encoder: str) -> str:
     if example.text is None:
         raise DataError(
             f"example {example.id!r} has features but no text, and the {encoder} encoder reads text; "
-            "choose model.encoder=dense (dense features) or sparse (libsvm)."
+            "choose model.encoder=audio or dense (--preset audio: sounds, dense features) or sparse (libsvm)."
         )
     return example.text
 

@@ -1,4 +1,4 @@
-"""Feature vectors, standardised with the training part's mean and deviation."""
+"""Feature vectors, standardised with the training part's mean and deviation when a batch is made."""
 
 from __future__ import annotations
 
@@ -18,13 +18,20 @@ from . import Arrays, Encoded
 
 
 class FrameFeaturizer:
-    """One or several vectors per example; columns that never vary are left as they are."""
+    """One or several vectors per example; columns that never vary are left as they are.
 
-    columns: ClassVar[dict[str, type]] = {"frames": np.float32}
+    Quantised features stay bytes until a batch is made. How they were quantised need not be known: standardising undoes
+    every linear map, such as AudioSet's x / 255 * 4 - 2."""
+
     files: ClassVar[tuple[str, ...]] = ("features.json",)
 
-    def __init__(self, mean: np.ndarray, deviation: np.ndarray) -> None:
+    def __init__(self, mean: np.ndarray, deviation: np.ndarray, quantised: bool = False) -> None:
         self.mean, self.deviation = mean.astype(np.float32), deviation.astype(np.float32)
+        self.quantised = quantised
+
+    @property
+    def columns(self) -> dict[str, type]:
+        return {"frames": np.uint8 if self.quantised else np.float32}
 
     @property
     def input_size(self) -> int:
@@ -33,8 +40,11 @@ class FrameFeaturizer:
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> FrameFeaturizer:
         count, origin, total, squares = 0, np.zeros(1), np.zeros(1), np.zeros(1)
+        quantised = True
         for example in examples:
-            frames = _frames(example).astype(np.float64)  # (T, F)
+            given = _frames(example)
+            quantised &= given.dtype == np.uint8
+            frames = given.astype(np.float64)  # (T, F)
             if not count:
                 origin = frames[0]  # sums are taken around it: a column that never varies then adds up to exactly 0
             elif frames.shape[1] != len(origin):
@@ -43,7 +53,7 @@ class FrameFeaturizer:
             count, total, squares = count + len(frames), total + frames.sum(axis=0), squares + (frames**2).sum(axis=0)
         mean = total / max(count, 1)
         deviation = np.sqrt(np.maximum(squares / max(count, 1) - mean**2, 0))
-        return cls(origin + mean, np.where(deviation > 1e-8, deviation, 1.0))
+        return cls(origin + mean, np.where(deviation > 1e-8, deviation, 1.0), quantised and count > 0)
 
     def encode(self, example: Example) -> Encoded:
         frames = _frames(example)
@@ -51,14 +61,19 @@ class FrameFeaturizer:
             raise DataError(
                 f"example {example.id!r} has {frames.shape[1]} features, the model was trained on {self.input_size}."
             )
-        scaled = (frames - self.mean) / self.deviation  # (T, F)
-        return Encoded({"frames": scaled.astype(np.float32).ravel()}, len(frames))
+        if self.quantised and frames.dtype != np.uint8:
+            raise DataError(
+                f"example {example.id!r} has features of type {frames.dtype}, the model was trained on 8-bit ones "
+                "(uint8); quantise it in the same way."
+            )
+        return Encoded({"frames": frames.astype(self.columns["frames"]).ravel()}, len(frames))
 
     def collate(self, rows: Sequence[Arrays]) -> DenseInput:
-        return collate_frames(rows, self.input_size)
+        return collate_frames(rows, self.input_size, self.mean, self.deviation)
 
     def save(self, directory: Path) -> None:
-        write_json(directory / "features.json", {"mean": self.mean.tolist(), "deviation": self.deviation.tolist()})
+        content = {"mean": self.mean.tolist(), "deviation": self.deviation.tolist(), "quantised": self.quantised}
+        write_json(directory / "features.json", content)
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> FrameFeaturizer:
@@ -66,22 +81,28 @@ class FrameFeaturizer:
         mean, deviation = (np.array(content[key], dtype=np.float64) for key in ("mean", "deviation"))
         if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all() or not (deviation > 0).all():
             raise ValueError("features.json does not hold a mean and a positive deviation for each feature")
-        return cls(mean, deviation)
+        return cls(mean, deviation, bool(content.get("quantised", False)))
 
 
-def collate_frames(rows: Sequence[Arrays], size: int) -> DenseInput:
+def collate_frames(
+    rows: Sequence[Arrays], size: int, mean: np.ndarray | float = 0.0, deviation: np.ndarray | float = 1.0
+) -> DenseInput:
+    """(values - mean) / deviation of all rows, padded with zero frames."""
     lengths = torch.tensor([len(row["frames"]) // size for row in rows])  # (B,)
-    frames = np.zeros((len(rows), int(lengths.max()), size), dtype=np.float32)  # (B, T, F)
-    for place, row in enumerate(rows):
-        frames[place, : lengths[place]] = row["frames"].reshape(-1, size)
-    return DenseInput(torch.from_numpy(frames), lengths)
+    real = np.concatenate([row["frames"] for row in rows]).reshape(-1, size)  # all frames, end to end
+    frames = torch.zeros(len(rows), int(lengths.max()), size)  # (B, T, F)
+    mask = torch.arange(frames.shape[1]) < lengths[:, None]  # (B, T)
+    frames[mask] = torch.from_numpy((real.astype(np.float32) - mean) / deviation)
+    return DenseInput(frames, lengths)
 
 
 def _frames(example: Example) -> np.ndarray:
     if not isinstance(example.features, np.ndarray):
         raise DataError(
-            f"example {example.id!r} has no dense features, and the dense encoder reads nothing else; "
+            f"example {example.id!r} has no dense features, and the dense and audio encoders read nothing else; "
             "choose model.encoder=sparse or bilstm for text."
         )
     frames = np.atleast_2d(example.features)  # (T, F)
-    return frames if len(frames) else np.zeros((1, frames.shape[1]), dtype=np.float32)
+    if not len(frames):
+        raise DataError(f"example {example.id!r} has no frames; leave it out.")
+    return frames

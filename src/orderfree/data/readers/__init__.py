@@ -9,11 +9,13 @@ from pathlib import Path
 from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
-from . import jsonl, lines, lyrl, reuters, tables, vectors  # noqa: F401  importing them registers their formats
+from . import arrays, jsonl, lines, lyrl, reuters, sounds, tables, tfrecord, vectors  # noqa: F401  importing them registers their formats
 from .checks import ReadCounts, checked
+from .classes import ClassList
 from .source import STDIN, Reader, Source, readers, sibling
 
 __all__ = [
+    "FOLDER_FORMATS",
     "ReadCounts",
     "Reader",
     "Source",
@@ -37,13 +39,21 @@ _SUFFIXES = {
     ".svmlight": "libsvm",
     ".svm": "libsvm",
     ".npz": "npz",
+    ".npy": "npy",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".tfrecord": "tfrecord",
+    **dict.fromkeys(sounds.SUFFIXES, "sounds"),
     ".sgm": "reuters-sgml",
 }
 _FOLDERS = {  # what only one corpus has in its folder
     reuters.CATEGORIES: "nltk-reuters",
     reuters.SGML_FILES: "reuters-sgml",
     lyrl.TOKEN_FILES: "lyrl2004",
+    tfrecord.TFRECORD_FILES: "tfrecord",
+    **dict.fromkeys((sounds.TAGS, *(f"*{suffix}" for suffix in sounds.SUFFIXES)), "sounds"),
 }
+FOLDER_FORMATS = frozenset(_FOLDERS.values())
 
 
 def detect_format(path: str) -> str:
@@ -90,6 +100,8 @@ def companions(path: str | Path, format: str) -> dict[str, list[Path]]:
         return {"labels": [lyrl.topics_file(Path(path).parent)]}
     if format == "nltk-reuters":
         return {"texts": [file for part in reuters.PARTS.values() for file in (Path(path).parent / part).glob("*")]}
+    if format == "npy":
+        return {"labels": [Path(path).with_suffix(arrays.LABELS_SUFFIX)]}
     return {}
 
 
@@ -102,9 +114,18 @@ def read_examples(
     source = Source(str(path), labelled)
     name = _format_of(source) if options.format == "auto" else options.format
     counts = ReadCounts() if counts is None else counts
+    classes = ClassList.read(options.classes) if options.classes and labelled else None
     for example in readers[name](source, options):
-        yield checked(example, source, counts)
+        try:
+            example = checked(example, source, counts, classes)
+        except DataError:
+            if not options.skip_bad:
+                raise
+            source.skipped += 1
+            continue
+        yield example
         source.position += 1
+    counts.skipped += source.skipped
     if source.position == 0:
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 

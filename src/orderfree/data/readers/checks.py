@@ -11,6 +11,7 @@ import numpy as np
 
 from ...errors import nearest
 from ...types import Example, SparseVector
+from .classes import ClassList
 from .source import Source
 
 
@@ -23,15 +24,18 @@ class ReadCounts:
     empty_texts: int = 0
     unlabelled: int = 0  # examples that say they have no label
     unknown: int = 0  # examples that say nothing is known of their labels
+    skipped: int = 0  # examples that were damaged and left out, where that is allowed
 
 
-def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
-    """The example with each of its labels once, or the error that says what is wrong with it."""
-    counts.examples += 1
+def checked(example: Example, source: Source, counts: ReadCounts, classes: ClassList | None = None) -> Example:
+    """The example with each of its labels once, or the error that says what is wrong with it.
+
+    With a class list, labels may be its indices and come out as its names."""
     if example.text is not None and not example.text.strip():
         counts.empty_texts += 1
     if example.features is not None and (problem := features_problem(example.features)):
         raise source.error(f"{problem}; correct or leave out this example.")
+    counts.examples += 1
     if not 0 < example.weight < float("inf"):
         raise source.error(f"the weight is {example.weight}, expected a positive number; leave out what is to count 0.")
     if example.labels is None:
@@ -39,6 +43,13 @@ def checked(example: Example, source: Source, counts: ReadCounts) -> Example:
     if example.unknown is None:
         counts.unknown += 1
         return example
+    if classes is not None:
+        labels, unknown = (
+            tuple(classes.name(label, source) for label in given) for given in (example.labels, example.unknown)
+        )
+        example = dataclasses.replace(example, labels=labels, unknown=unknown)
+    assert example.labels is not None
+    assert example.unknown is not None
     for label in (*example.labels, *example.unknown):
         if problem := label_problem(label):
             raise source.label_error(f"{problem}; correct or remove it.")

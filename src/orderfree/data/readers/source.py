@@ -42,15 +42,20 @@ class Source:
     row: int | None = None  # or a row of a binary table
     position: int = 0  # examples read so far
     labels_path: str | None = None  # where labels have a file of their own
+    file: str | None = None  # of a folder: the file reading has come to
+    offset: int | None = None  # or a byte of a file of records, counted from 0
+    skipped: int = 0  # what was damaged and left out, where that is allowed (data.skip_bad)
 
     @property
     def name(self) -> str:
-        return "standard input" if self.path == STDIN else self.path
+        return "standard input" if self.path == STDIN else self.file or self.path
 
     def error(self, message: str) -> DataError:
         """The error that names this file and the place reading has come to."""
         if self.row is not None:
             message = f"row {self.row:,}: {message}"
+        if self.offset is not None:
+            message = f"byte {self.offset:,}: {message}"
         return DataError(message, self.name, self.line)
 
     def label_error(self, message: str) -> DataError:
@@ -70,7 +75,7 @@ class Source:
         if self.path == STDIN:
             yield sys.stdin.buffer
             return
-        with self._open_file() as file:
+        with self.open_file() as file:
             if self.path.endswith(".gz"):
                 with gzip.open(file) as unpacked:
                     yield cast(IO[bytes], unpacked)
@@ -84,12 +89,12 @@ class Source:
             raise self.error("this format cannot be read from standard input; give a file, or send jsonl.")
         if self.path.endswith(".gz"):
             raise self.error("this format is compressed inside and not read through gzip; unpack the file first.")
-        with self._open_file() as file:
+        with self.open_file() as file:
             yield file
 
-    def _open_file(self) -> IO[bytes]:
+    def open_file(self) -> IO[bytes]:
         try:
-            return open(self.path, "rb")
+            return open(self.file or self.path, "rb")
         except FileNotFoundError:
             raise self.error("there is no such file; check the path.") from None
         except IsADirectoryError:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -26,14 +27,16 @@ _FLAGS: dict[Any, bool] = {"0": False, "1": True, 0: False, 1: True}
 class Columns:
     """Which columns are read, by name."""
 
-    text: str
+    text: str | None
     id: str | None
     labels: str | None
     flags: tuple[str, ...]  # one 0/1 column per label
+    features: str | None = None  # instead of text (Parquet)
     unknown: str | None = None
 
     def names(self) -> list[str]:
-        return [name for name in (self.text, self.id, self.labels, *self.flags, self.unknown) if name is not None]
+        own = (self.text, self.features, self.id, self.labels, *self.flags, self.unknown)
+        return [name for name in own if name is not None]
 
 
 @readers.register("csv")
@@ -48,14 +51,17 @@ def read_tsv(source: Source, options: DataConfig) -> Iterator[Example]:
 
 @readers.register("parquet")
 def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
+    read = 0
     with source.open_seekable() as file:
         try:
             table = pq.ParquetFile(file)
-            columns = _choose(table.schema_arrow.names, options, source)
+            columns = _choose(table.schema_arrow.names, options, source, options.features_field)
             for batch in table.iter_batches(batch_size=1000, columns=columns.names()):
-                for row in batch.to_pylist():
-                    source.row = source.position + 1
-                    yield _example(row, columns, options, source)
+                for number, row in enumerate(batch.to_pylist(), start=read + 1):
+                    source.row = number
+                    features = _features(row, columns, table.schema_arrow, source)
+                    yield replace(_example(row, columns, options, source), features=features)
+                read += len(batch)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
             raise source.error(f"is not a readable Parquet file ({reason}); check the file or its format.") from None
@@ -97,24 +103,47 @@ def _rows(source: Source, delimiter: str) -> Iterator[list[str]]:
             yield row
 
 
-def _choose(names: list[str], options: DataConfig, source: Source) -> Columns:
+def _choose(names: list[str], options: DataConfig, source: Source, features: str | None = None) -> Columns:
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise source.error(f"the column {repeated[0]!r} occurs twice in the header; rename one of them.")
-    text, own_id = options.text_field, options.id_field if options.id_field in names else None
-    _require(text, names, "data.text_field", source)
+    own_id = options.id_field if options.id_field in names else None
+    text: str | None = options.text_field
+    features = features if features in names and text not in names else None
+    if features is None:
+        _require(options.text_field, names, "data.text_field", source)
+    else:
+        text = None
     if not source.labelled:
-        return Columns(text, own_id, None, ())
+        return Columns(text, own_id, None, (), features)
     if options.label_columns is None:
         _require(options.labels_field, names, "data.labels_field", source, "expected a list of labels in it; ")
         unknown = options.unknown_field if options.unknown_field in names else None
-        return Columns(text, own_id, options.labels_field, (), unknown)
+        return Columns(text, own_id, options.labels_field, (), features, unknown)
     flags = options.label_columns
     if flags == ALL_OTHERS:
-        flags = [name for name in names if name not in (text, own_id)]
+        flags = [name for name in names if name not in (text, own_id, features)]
     for flag in flags:
         _require(flag, names, "data.label_columns", source)
-    return Columns(text, own_id, None, tuple(flags))
+    return Columns(text, own_id, None, tuple(flags), features)
+
+
+def _features(row: dict[str, Any], columns: Columns, schema: pa.Schema, source: Source) -> np.ndarray | None:
+    """One list of numbers an item, or a list of such lists: (F,) or (T, F)."""
+    if columns.features is None:
+        return None
+    kind = schema.field(columns.features).type
+    while pa.types.is_nested(kind) and kind.num_fields == 1:
+        kind = kind.field(0).type
+    try:
+        values = np.array(row[columns.features], dtype=np.uint8 if kind == pa.uint8() else np.float32)
+    except (ValueError, TypeError):
+        values = np.zeros(0)
+    if values.ndim not in (1, 2) or not values.size:
+        raise source.error(
+            f"the column {columns.features!r} holds no features, expected a list of numbers or of lists of one length."
+        )
+    return values
 
 
 def _require(name: str, names: list[str], setting: str, source: Source, expected: str = "") -> None:
@@ -127,7 +156,7 @@ def _require(name: str, names: list[str], setting: str, source: Source, expected
 
 
 def _example(row: dict[str, Any], columns: Columns, options: DataConfig, source: Source) -> Example:
-    text = text_value(row[columns.text], columns.text, source, [])
+    text = None if columns.text is None else text_value(row[columns.text], columns.text, source, [])
     labels: tuple[str, ...] | None = None
     unknown: tuple[str, ...] | None = ()
     if columns.labels is not None and row[columns.labels] is None:  # Parquet's null
@@ -148,6 +177,8 @@ def _example(row: dict[str, Any], columns: Columns, options: DataConfig, source:
 def _cell_labels(value: Any, column: str, options: DataConfig, source: Source) -> tuple[str, ...]:
     if isinstance(value, str):
         return split_labels(value, options.label_separator)
+    if options.classes is not None and isinstance(value, list):  # indices of the class list
+        value = [str(label) if isinstance(label, int) else label for label in value]
     return label_list(value, column, source, [])
 
 

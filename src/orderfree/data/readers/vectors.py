@@ -1,18 +1,13 @@
-"""Features instead of text: multi-label LIBSVM (sparse) and NumPy archives (dense)."""
+"""Sparse features instead of text: multi-label LIBSVM."""
 
 from __future__ import annotations
 
-import math
-import zipfile
-import zlib
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from ...config import DataConfig
-from ...errors import nearest
 from ...types import Example, SparseVector
 from .checks import split_labels
 from .source import Source, readers
@@ -56,121 +51,3 @@ def _sparse(terms: list[str], source: Source) -> SparseVector:
             raise source.error(f"feature {after} follows {before}, expected rising numbers, each once; sort them.")
     with np.errstate(over="ignore"):  # what is too large for float32 becomes infinity and is refused as such
         return SparseVector(np.array(numbers, np.int64).astype(np.int32) - np.int32(1), np.array(values, np.float32))
-
-
-@readers.register("npz")
-def read_npz(source: Source, options: DataConfig) -> Iterator[Example]:
-    """Features (N, F) or (N, T, F), 0/1 targets (N, L) with NaN for what is not known; optional arrays `label_names`,
-    `n_frames` and `ids`."""
-    with source.open_seekable() as file:
-        archive = _Archive(file, source)
-        features = archive.numbers(options.features_field, "data.features_field")  # (N, F) or (N, T, F)
-        if features.ndim not in (2, 3):
-            raise source.error(
-                f"the array {options.features_field!r} has shape {features.shape}, expected 2 or 3 axes."
-            )
-        frames = _frame_counts(archive, features, source)
-        ids = archive.column("ids", len(features))
-        names, targets = _targets(archive, options, len(features), source) if source.labelled else (None, None)
-    for i in range(len(features)):
-        source.row = i + 1
-        with np.errstate(over="ignore"):
-            dense = features[i, : None if frames is None else frames[i]].astype(np.float32)  # (F,) or (T, F)
-        labels: tuple[str, ...] | None = None
-        unknown: tuple[str, ...] | None = ()
-        if names is not None and targets is not None:
-            labels = tuple(names[column] for column in np.flatnonzero(targets[i] == 1))
-            unknown = tuple(names[column] for column in np.flatnonzero(np.isnan(targets[i])))
-            unknown = None if names and len(unknown) == len(names) else unknown
-        own_id = source.example_id(None if ids is None else str(ids[i]))
-        yield Example(own_id, features=dense, labels=labels, unknown=unknown)
-
-
-class _Archive:
-    """An .npz file whose arrays are read when asked for; never one that holds pickles."""
-
-    def __init__(self, file: Any, source: Source) -> None:
-        self.source = source
-        self.arrays = self._read(lambda: np.load(file, allow_pickle=False))
-        if not isinstance(self.arrays, np.lib.npyio.NpzFile):
-            raise source.error("holds a single array, expected an .npz archive; save it with numpy.savez.")
-
-    def _read(self, action: Any) -> Any:
-        try:
-            return action()
-        # an encrypted member is a RuntimeError, one packed in a way Python does not know a NotImplementedError
-        except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise self.source.error(
-                f"is not a readable .npz archive of plain arrays ({error}); save it with numpy.savez."
-            ) from None
-
-    def get(self, name: str, setting: str) -> np.ndarray:
-        if name not in self.arrays.files:
-            raise self.source.error(
-                f"the array {name!r} is missing, the file holds {', '.join(self.arrays.files) or 'none'}; "
-                f"add it or correct {setting}.{nearest(name, self.arrays.files)}"
-            )
-        return self._read(lambda: self._array(name))
-
-    def _array(self, name: str) -> np.ndarray:
-        """An array whose header promises no more than the archive says it holds: memory is taken by the header."""
-        member = next(entry for entry in self.arrays.zip.infolist() if entry.filename in (name, f"{name}.npy"))
-        with self.arrays.zip.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, kind = read(file)
-        if math.prod(shape) * kind.itemsize > member.file_size:
-            raise ValueError(f"{name} says it has shape {shape}, which is more than the file holds")
-        array: np.ndarray = self.arrays[name]
-        return array
-
-    def numbers(self, name: str, setting: str) -> np.ndarray:
-        array = self.get(name, setting)
-        if array.dtype.kind not in "buif":
-            raise self.source.error(f"the array {name!r} is of type {array.dtype}, expected real numbers.")
-        return array
-
-    def column(self, name: str, length: int) -> np.ndarray | None:
-        """An optional array of that many entries."""
-        if name not in self.arrays.files:
-            return None
-        array = self._read(lambda: self._array(name))
-        if array.shape != (length,):
-            raise self.source.error(f"the array {name!r} has shape {array.shape}, expected ({length},); correct it.")
-        return self._read(lambda: array.astype(str)) if array.dtype.kind == "S" else array
-
-
-def _frame_counts(archive: _Archive, features: np.ndarray, source: Source) -> np.ndarray | None:
-    """How many frames of each item are real, the others being padding."""
-    frames = archive.column("n_frames", len(features)) if features.ndim == 3 else None
-    if frames is None:
-        return None
-    if frames.dtype.kind not in "iu":
-        raise source.error(f"the array 'n_frames' is of type {frames.dtype}, expected whole numbers.")
-    wrong = np.flatnonzero((frames < 1) | (frames > features.shape[1]))
-    if len(wrong):
-        source.row = int(wrong[0]) + 1
-        raise source.error(
-            f"'n_frames' is {frames[wrong[0]]}, expected 1 … {features.shape[1]}; correct or leave out this item."
-        )
-    return frames
-
-
-def _targets(archive: _Archive, options: DataConfig, length: int, source: Source) -> tuple[list[str], np.ndarray]:
-    field = options.targets_field
-    targets = archive.numbers(field, "data.targets_field")
-    if targets.ndim != 2 or len(targets) != length:
-        raise source.error(
-            f"the array {field!r} has shape {targets.shape}, expected ({length}, labels) as "
-            f"{options.features_field!r} has {length} rows."
-        )
-    targets = targets.astype(np.float32)
-    wrong = np.flatnonzero(((targets != 0) & (targets != 1) & ~np.isnan(targets)).any(axis=1))
-    if len(wrong):
-        source.row = int(wrong[0]) + 1
-        raise source.error(f"the array {field!r} holds something other than 0 and 1; write 1 for each label it has.")
-    given = archive.column("label_names", targets.shape[1])
-    names = [str(name) for name in (range(targets.shape[1]) if given is None else given)]
-    if len(set(names)) < len(names):
-        raise source.error("the array 'label_names' names a label twice; rename one of them.")
-    return names, targets

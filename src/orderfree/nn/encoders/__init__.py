@@ -31,4 +31,4 @@ class Encoder(Protocol):
 
 encoders: Registry[type] = Registry("encoder")
 
-from . import bilstm, dense, hybrid, linear, sparse, transformer  # noqa: E402, F401  (each registers itself)
+from . import audio, bilstm, dense, hybrid, linear, sparse, transformer  # noqa: E402, F401  (each registers itself)

@@ -1,0 +1,74 @@
+"""From sound to features: log-mel frames, summed up in short windows. NumPy and SciPy only.
+
+A window of a fifth of a second is described by the mean and the deviation of each band's log energy in it: what sounds,
+and whether it stays. Windows overlap by half, so that a second of sound is about ten vectors."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.signal import resample_poly
+
+FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010
+LOWEST_HERTZ = 60.0
+FLOOR = 1e-8  # energy of silence: log-energies stay finite, and steps below hearing count for nothing
+
+
+@dataclass(frozen=True, slots=True)
+class FrontEnd:
+    """What features a model was trained on; stored with it."""
+
+    sample_rate: int
+    bands: int
+    window_seconds: float
+
+    @property
+    def size(self) -> int:
+        return 2 * self.bands
+
+    def features(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
+        """samples (n,) of one channel -> (T, 2 * bands) float32; sounds of another rate are resampled."""
+        if sample_rate != self.sample_rate:
+            common = np.gcd(sample_rate, self.sample_rate)
+            samples = resample_poly(samples, self.sample_rate // common, sample_rate // common)
+        energies = log_mel(samples, self.sample_rate, self.bands)  # (frames, bands)
+        width = max(round(self.window_seconds / HOP_SECONDS), 1)
+        step = max(width // 2, 1)
+        starts = range(0, max(len(energies) - width, 0) + 1, step)
+        windows = [energies[start : start + width] for start in starts]
+        return np.array([np.concatenate([w.mean(axis=0), w.std(axis=0)]) for w in windows], dtype=np.float32)
+
+
+def log_mel(samples: np.ndarray, sample_rate: int, bands: int) -> np.ndarray:
+    """(n,) -> (frames, bands): log energy of mel bands, 25 ms every 10 ms; a shorter sound is padded to one frame."""
+    width, hop = round(FRAME_SECONDS * sample_rate), round(HOP_SECONDS * sample_rate)
+    samples = np.pad(samples, (0, max(width - len(samples), 0))).astype(np.float64)
+    frames = np.lib.stride_tricks.sliding_window_view(samples, width)[::hop] * np.hanning(width)  # (frames, width)
+    power = np.abs(np.fft.rfft(frames, axis=1)) ** 2 / width  # (frames, width // 2 + 1)
+    return np.log(power @ mel_filters(sample_rate, width, bands).T + FLOOR)
+
+
+@functools.cache
+def mel_filters(sample_rate: int, width: int, bands: int) -> np.ndarray:
+    """(bands, width // 2 + 1): triangles whose peaks are evenly spaced in mel, each band's weights adding up to 1."""
+    highest = sample_rate / 2
+    edges = _hertz(np.linspace(_mel(LOWEST_HERTZ), _mel(highest), bands + 2))  # (bands + 2,)
+    frequencies = np.fft.rfftfreq(width, 1 / sample_rate)
+    lower, peak, upper = edges[:-2, None], edges[1:-1, None], edges[2:, None]
+    rising, falling = (frequencies - lower) / (peak - lower), (upper - frequencies) / (upper - peak)
+    weights = np.maximum(np.minimum(rising, falling), 0)
+    # low bands are narrower than the distance of two frequencies: one that holds none takes the nearest
+    empty = np.flatnonzero(weights.sum(axis=1) == 0)
+    weights[empty, np.abs(frequencies - peak[empty]).argmin(axis=1)] = 1
+    filters: np.ndarray = weights / weights.sum(axis=1, keepdims=True)
+    return filters
+
+
+def _mel(hertz: np.ndarray | float) -> np.ndarray:
+    return 2595 * np.log10(1 + np.asarray(hertz) / 700)
+
+
+def _hertz(mel: np.ndarray) -> np.ndarray:
+    return 700 * (10 ** (mel / 2595) - 1)

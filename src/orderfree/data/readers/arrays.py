@@ -1,0 +1,261 @@
+"""Arrays of features with labels beside them: NumPy (.npz, .npy) and HDF5, Kong's packed AudioSet among it.
+
+All of them are columns with one row an item, read from front to back in chunks: memory does not grow with the file,
+compressed or not.
+
+    X  features (items, features) or (items, frames, features)
+    Y  labels: a 0/1 matrix (items, labels), NaN for what is not known, or for each item (items,) label names or
+       indices, joined by data.label_separator
+    ids, n_frames, label_names    optional; n_frames: how many frames are real, the others being padding
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from ...config import DataConfig
+from ...errors import DataError, MissingLibraryError, nearest
+from ...types import Example
+from .checks import split_labels
+from .source import Source, readers
+
+ROWS_AT_ONCE = 1024
+LABELS_SUFFIX = ".labels.npy"  # beside an .npy file of features
+
+
+class Column(Protocol):
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def take(self, rows: int) -> np.ndarray:
+        """The next rows."""
+
+
+Find = Callable[[str], Column | None]  # a column by its name
+Labels = tuple[str, ...]
+
+
+@readers.register("npz")
+def read_npz(source: Source, options: DataConfig) -> Iterator[Example]:
+    """An archive as numpy.savez and numpy.savez_compressed write it."""
+    with (
+        source.open_seekable() as file,
+        contextlib.ExitStack() as stack,
+        _damage(source, "is not a readable .npz archive of plain arrays", "save it with numpy.savez"),
+    ):
+        if file.read(6) == b"\x93NUMPY":
+            raise source.error("holds a single array, expected an .npz archive; save it with numpy.savez.")
+        archive = zipfile.ZipFile(file)
+        known = [name.removesuffix(".npy") for name in archive.namelist()]
+
+        def find(name: str) -> Column | None:
+            if name not in known:
+                return None
+            member = archive.getinfo(f"{name}.npy")
+            return _Npy(stack.enter_context(archive.open(member)), member.file_size)
+
+        yield from _rows(source, options, find, known)
+
+
+@readers.register("npy")
+def read_npy(source: Source, options: DataConfig) -> Iterator[Example]:
+    """One array of features; labels are a 0/1 matrix in a second file: clips.npy and clips.labels.npy."""
+    labels = Path(source.path).with_suffix(LABELS_SUFFIX)
+    with (
+        source.open_seekable() as file,
+        contextlib.ExitStack() as stack,
+        _damage(source, "is not a readable .npy file of plain numbers", "save it with numpy.save"),
+    ):
+        columns: dict[str, Column] = {options.features_field: _Npy(file, file.seek(0, os.SEEK_END))}
+        if source.labelled:
+            if not labels.is_file():
+                raise DataError(f"there is no such file; {source.name} needs its labels there.", labels)
+            columns[options.targets_field] = _Npy(stack.enter_context(open(labels, "rb")), labels.stat().st_size)
+        yield from _rows(source, options, columns.get, list(columns))
+
+
+@readers.register("hdf5")
+def read_hdf5(source: Source, options: DataConfig) -> Iterator[Example]:
+    """Datasets of these names, or Kong's packed AudioSet: x, y and video_id_list."""
+    try:
+        import h5py
+    except ImportError:
+        raise MissingLibraryError("HDF5 files need the extra `audio`: pip install 'orderfree[audio]'.") from None
+    others = {options.features_field: "x", options.targets_field: "y", "ids": "video_id_list"}
+    with (
+        source.open_seekable() as file,
+        _damage(source, "is not a readable HDF5 file", "check the file or its format"),
+    ):
+        archive = h5py.File(file, "r")
+
+        def find(name: str) -> Column | None:
+            found = archive.get(name, archive.get(others.get(name, name)))
+            return _Dataset(found) if isinstance(found, h5py.Dataset) else None
+
+        yield from _rows(source, options, find, list(archive))
+
+
+class _Npy:
+    """An array in NumPy's format, read as a stream; never one that holds pickles."""
+
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self.file = file
+        if file.seekable():
+            file.seek(0)
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        self.shape, by_column, self.dtype = read(file)
+        if self.dtype.hasobject:
+            raise ValueError("it holds Python objects")
+        if math.prod(self.shape) * self.dtype.itemsize > size:
+            raise ValueError(f"it says it has shape {self.shape}, which is more than the file holds")
+        if by_column and len(self.shape) > 1:
+            raise ValueError("it is stored column by column (Fortran order)")
+        self.left = self.shape[0] if self.shape else 0
+
+    def take(self, rows: int) -> np.ndarray:
+        shape = (min(rows, self.left), *self.shape[1:])
+        self.left -= shape[0]
+        size = int(np.prod(shape)) * self.dtype.itemsize
+        content = self.file.read(size)
+        if len(content) < size:
+            raise EOFError(f"it is cut off: {size - len(content):,} bytes are missing")
+        return np.frombuffer(content, self.dtype).reshape(shape)
+
+
+class _Dataset:
+    """An HDF5 dataset."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset, self.shape, self.start = dataset, dataset.shape, 0
+        self.dtype = np.dtype(str) if dataset.dtype.kind == "O" else dataset.dtype  # text of any length
+
+    def take(self, rows: int) -> np.ndarray:
+        self.start += rows
+        return np.asarray(self.dataset[self.start - rows : self.start])
+
+
+@contextlib.contextmanager
+def _damage(source: Source, what: str, advice: str) -> Iterator[None]:
+    """What libraries say of a file they cannot read, in one sentence."""
+    try:
+        yield
+    except (ValueError, OSError, EOFError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise source.error(f"{what} ({reason}); {advice}.") from None
+
+
+def _rows(source: Source, options: DataConfig, find: Find, known: list[str]) -> Iterator[Example]:
+    """Examples from columns of one length, chunk by chunk."""
+    features = _numbers(options.features_field, "data.features_field", source, find, known)
+    if len(features.shape) not in (2, 3):
+        raise source.error(f"the array {options.features_field!r} has shape {features.shape}, expected 2 or 3 axes.")
+    items = features.shape[0]
+    frames = _beside("n_frames", items, source, find) if len(features.shape) == 3 else None
+    if frames is not None and frames.dtype.kind not in "iu":
+        raise source.error(f"the array 'n_frames' is of type {frames.dtype}, expected whole numbers.")
+    ids = _beside("ids", items, source, find)
+    labels = _labels(items, options, source, find, known) if source.labelled else None
+    for start in range(0, items, ROWS_AT_ONCE):
+        rows = min(ROWS_AT_ONCE, items - start)
+        values = features.take(rows)  # (rows, F) or (rows, T, F)
+        lengths = None if frames is None else frames.take(rows)
+        names = None if ids is None else _text(ids.take(rows))
+        sets = None if labels is None else labels(rows, start)
+        for i in range(rows):
+            source.row = start + i + 1
+            dense = as_features(values[i] if lengths is None else values[i, : _length(lengths[i], values, source)])
+            own_id = source.example_id(None if names is None else str(names[i]))
+            own, unknown = (None, ()) if sets is None else sets[i]
+            yield Example(own_id, features=dense, labels=own, unknown=unknown)
+
+
+def as_features(values: np.ndarray) -> np.ndarray:
+    """float32, or the bytes of features that were quantised: a quarter of the size."""
+    with np.errstate(over="ignore"):  # what is too large becomes infinity and is refused as such
+        return values.astype(np.uint8 if values.dtype == np.uint8 else np.float32)
+
+
+def _length(frames: Any, values: np.ndarray, source: Source) -> int:
+    if not 1 <= frames <= values.shape[1]:
+        raise source.error(f"'n_frames' is {frames}, expected 1 … {values.shape[1]}; correct or leave out this item.")
+    return int(frames)
+
+
+def _numbers(name: str, setting: str, source: Source, find: Find, known: list[str]) -> Column:
+    column = find(name)
+    if column is None:
+        raise source.error(
+            f"the array {name!r} is missing, the file holds {', '.join(known) or 'none'}; "
+            f"add it or correct {setting}.{nearest(name, known)}"
+        )
+    if column.dtype.kind not in "buif":
+        raise source.error(f"the array {name!r} is of type {column.dtype}, expected real numbers.")
+    return column
+
+
+def _beside(name: str, items: int, source: Source, find: Find) -> Column | None:
+    """An optional column with one entry an item."""
+    column = find(name)
+    if column is not None and column.shape != (items,):
+        raise source.error(f"the array {name!r} has shape {column.shape}, expected ({items},); correct it.")
+    return column
+
+
+def _text(values: np.ndarray) -> np.ndarray:
+    """Bytes, as HDF5 holds text, as text."""
+    if values.dtype.kind == "O":
+        return np.array([v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values], dtype=np.str_)
+    return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
+
+
+def _labels(
+    items: int, options: DataConfig, source: Source, find: Find, known: list[str]
+) -> Callable[[int, int], list[tuple[Labels, Labels | None]]]:
+    """A function that takes the next rows, of which the first is given, to their labels and to those that are not
+    known; None: not one of them is."""
+    field = options.targets_field
+    column = find(field)
+    if column is not None and column.shape == (items,) and column.dtype.kind in "USO":
+        cells = column  # a name of its own for the function
+        return lambda rows, start: [
+            (split_labels(str(c), options.label_separator), ()) for c in _text(cells.take(rows))
+        ]
+    targets = _numbers(field, "data.targets_field", source, find, known)
+    if len(targets.shape) != 2 or targets.shape[0] != items:
+        raise source.error(
+            f"the array {field!r} has shape {targets.shape}, expected ({items}, labels) as "
+            f"{options.features_field!r} has {items} rows."
+        )
+    given = _beside("label_names", targets.shape[1], source, find)
+    names = [str(name) for name in (range(targets.shape[1]) if given is None else _text(given.take(targets.shape[1])))]
+    if len(set(names)) < len(names):
+        raise source.error("the array 'label_names' names a label twice; rename one of them.")
+
+    def take(rows: int, start: int) -> list[tuple[Labels, Labels | None]]:
+        matrix = targets.take(rows)  # (rows, L)
+        missing = np.isnan(matrix) if matrix.dtype.kind == "f" else np.zeros(matrix.shape, dtype=bool)
+        wrong = np.flatnonzero(((matrix != 0) & (matrix != 1) & ~missing).any(axis=1))
+        if len(wrong):
+            source.row = start + int(wrong[0]) + 1
+            raise source.error(
+                f"the array {field!r} holds something other than 0 and 1; write 1 for each label it has."
+            )
+        return [
+            (named(row == 1), None if names and no.all() else named(no))
+            for row, no in zip(matrix, missing, strict=True)
+        ]
+
+    def named(columns: np.ndarray) -> Labels:
+        return tuple(names[column] for column in np.flatnonzero(columns))
+
+    return take

@@ -1,0 +1,94 @@
+"""Sounds: one file, or a folder of them with a table of tags. Features are made by `data/logmel`."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ...config import DataConfig
+from ...errors import DataError, MissingLibraryError
+from ...types import Example
+from ..logmel import FrontEnd
+from .checks import split_labels
+from .source import STDIN, Source, readers
+
+SUFFIXES = (".wav", ".flac", ".ogg", ".aiff", ".aif")
+TAGS = "tags.csv"  # file,labels
+
+
+@readers.register("sounds")
+def read_sounds(source: Source, options: DataConfig) -> Iterator[Example]:
+    """A sound, or a folder: with labels those its tags.csv names, without all sounds in it, by name."""
+    front_end = FrontEnd(options.sample_rate, options.mel_bands, options.sound_window)
+    for path, own_id, labels in _listed(source, options):
+        try:
+            features = front_end.features(*read_sound(path))
+        except DataError:
+            if not options.skip_bad:
+                raise
+            source.skipped += 1
+            continue
+        yield Example(own_id, features=features, labels=labels)
+
+
+def read_sound(path: Path) -> tuple[np.ndarray, int]:
+    """The mean of all channels (n,), and how many samples are a second."""
+    try:
+        import soundfile
+    except (ImportError, OSError):  # OSError: it is there, but not the library it stands on
+        raise MissingLibraryError("sounds need the extra `audio`: pip install 'orderfree[audio]'.") from None
+    if not path.is_file():
+        raise DataError("there is no such file; check the path, or the table that names it.", path)
+    try:
+        samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
+    except (soundfile.SoundFileError, RuntimeError) as error:
+        reason = str(error).rpartition(": ")[2].rstrip(".")
+        raise DataError(f"is not a sound that can be read ({reason}); give WAV, FLAC or Ogg.", path) from None
+    mono = samples.mean(axis=1)  # (n,)
+    if not len(mono):
+        raise DataError("holds no samples; leave it out.", path)
+    if not np.isfinite(mono).all():
+        raise DataError("holds samples that are NaN or infinite; record or convert it anew.", path)
+    if not mono.any():
+        raise DataError("is silent, all samples are 0; leave it out.", path)
+    return mono, int(rate)
+
+
+def _listed(source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
+    """Path, id and labels of every sound."""
+    if source.path == STDIN:
+        raise source.error("sounds cannot be read from standard input; give a file or a folder of files.")
+    path = Path(source.path)
+    if source.labelled:
+        if not path.is_dir():
+            raise source.error(f"is one sound and has no labels; give a folder of sounds with a table {TAGS}.")
+        yield from _tagged(path, source, options)
+    elif path.is_dir():
+        for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES):
+            yield file, file.relative_to(path).as_posix(), None
+    else:
+        yield path, path.name, None
+
+
+def _tagged(folder: Path, source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    table = Source(str(folder / TAGS), labelled=True)
+    source.labels_path = table.path
+    rows = csv.reader(table.lines(keep_ends=True))
+    header = next(rows, [])
+    if "file" not in header or options.labels_field not in header:
+        raise table.error(f"has the columns {', '.join(header) or 'none'}, expected file and {options.labels_field}.")
+    for row in rows:
+        source.line = table.line  # for what is wrong with its labels
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise table.error(f"has {len(row)} cells, expected {len(header)}; quote cells that hold a comma.")
+        cells = dict(zip(header, row, strict=True))
+        file = folder / cells["file"]
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise table.error(f"names {cells['file']!r}, which is not inside {folder}; move it there.")
+        yield file, cells["file"], split_labels(cells[options.labels_field], options.label_separator)
+    source.line = None

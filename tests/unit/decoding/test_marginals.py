@@ -1,0 +1,66 @@
+"""Label marginals: exact for a wide beam, and sensible for a narrow one."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pytest
+import torch
+
+from orderfree.decoding.beam import Limits
+from orderfree.decoding.marginals import label_marginals
+from orderfree.testing.contracts import decode_input
+
+LABELS = 4
+
+
+def by_hand(given, place: int, min_labels: int) -> torch.Tensor:
+    """The slow twin: every sequence of one input, its probability, and the labels it holds."""
+    totals = torch.zeros(LABELS)
+    for size in range(LABELS + 1):
+        for sequence in itertools.permutations(range(LABELS), size):
+            row = torch.tensor([place])
+            state, previous, log_prob, taken = given.state.select(row, row), LABELS, 0.0, []
+            for t, label in enumerate((*sequence, LABELS)):
+                logits, state = given.step(torch.tensor([previous]), state)
+                forbidden = [*taken, *([LABELS] if t < min_labels else [])]
+                if t == LABELS:  # all labels are said: <eos> is certain
+                    break
+                logits[0, forbidden] = float("-inf")
+                log_prob += float(logits[0].log_softmax(0)[label])
+                taken, previous = [*taken, label], label
+            totals[list(sequence)] += torch.tensor(log_prob).exp()
+    return totals
+
+
+@pytest.mark.parametrize("min_labels", [0, 2])
+def test_a_wide_beam_is_exact(min_labels: int) -> None:
+    given = decode_input(inputs=3, num_labels=LABELS, seed=2)
+    found = label_marginals(given, Limits(width=200, min_labels=min_labels, max_labels=25))
+    for place in range(3):
+        assert torch.allclose(found[place], by_hand(given, place, min_labels), atol=1e-5)
+
+
+def test_a_narrow_beam_gives_probabilities_to_all_labels() -> None:
+    given = decode_input(inputs=5, num_labels=LABELS, seed=4)
+    narrow = label_marginals(given, Limits(width=2, max_labels=25))
+    exact = label_marginals(given, Limits(width=200, max_labels=25))
+    assert (narrow > 0).all()
+    assert (narrow <= 1).all()
+    assert (narrow - exact).abs().mean() < 0.1
+
+
+def test_at_most_so_many_labels() -> None:
+    given = decode_input(inputs=4, num_labels=LABELS, seed=5)
+    first, _ = given.step(torch.full((4,), LABELS), given.state)
+    found = label_marginals(given, Limits(width=6, max_labels=1))
+    assert torch.allclose(found, first.softmax(dim=1)[:, :LABELS].float(), atol=1e-6)
+
+
+def test_a_row_does_not_depend_on_its_batch() -> None:
+    given = decode_input(inputs=4, num_labels=LABELS, seed=6)
+    together = label_marginals(given, Limits(width=3, max_labels=25))
+    row = torch.tensor([2])
+    alone = label_marginals(dataclasses.replace(given, state=given.state.select(row, row)), Limits(width=3))
+    assert torch.allclose(together[2], alone[0], atol=1e-5)
