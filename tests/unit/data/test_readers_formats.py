@@ -136,12 +136,11 @@ def test_standard_input_is_jsonl_unless_told(monkeypatch):
 def test_the_first_example_is_out_before_the_second_line_is_asked_for(monkeypatch):
     asked = []
 
-    def lines():
-        for word in ("red", "blue"):
-            asked.append(word)
-            yield f'{{"text": "{word}"}}\n'.encode()
+    def readline(_limit):
+        asked.append(["red", "blue"][len(asked)])
+        return f'{{"text": "{asked[-1]}"}}\n'.encode()
 
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=lines()))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=SimpleNamespace(readline=readline)))
     examples = read_examples("-", DataConfig(), labelled=False)
     assert next(examples).text == "red"
     assert asked == ["red"]
