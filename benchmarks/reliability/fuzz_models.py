@@ -22,6 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -202,9 +203,9 @@ def _rewrite(choice: random.Random, content: Any) -> None:
         if choice.random() < 0.1:
             del content[key]
         elif choice.random() < 0.1 and isinstance(content, dict):
-            content[choice.choice(("auto_map", "attn_implementation", "surprise", "../x"))] = content[key]
+            content[choice.choice(("auto_map", "attn_implementation", "surprise", "../x"))] = deepcopy(content[key])
         else:
-            content[key] = choice.choice(NASTY)
+            content[key] = deepcopy(choice.choice(NASTY))
         return
 
 

@@ -115,9 +115,7 @@ def load_model(directory: Path | str) -> TrainedModel:
     except MissingLibraryError:
         raise
     except Misfit as error:
-        raise ModelDirectoryError(
-            f"{directory / WEIGHTS}: was made for other labels or another config ({error}); copy or train it again."
-        ) from None
+        raise ModelDirectoryError(f"{directory / WEIGHTS}: {error}; copy or train it again.") from None
     except Exception as error:  # content that a stranger chose can go wrong in any way
         if out_of_memory(error):
             raise

@@ -128,7 +128,7 @@ def locked(directory: Path) -> Iterator[None]:
     """Keeps other processes out of an existing directory. The system lets go of the lock of a process that has died."""
     path = directory / LOCK
     while True:
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  closed below, or when the lock is let go
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  open for as long as it is locked
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

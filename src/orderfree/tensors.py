@@ -51,9 +51,9 @@ def with_weights(build: Callable[[], Network], path: Path) -> Network:
             expected = {name: tuple(values.shape) for name, values in build().state_dict().items()}
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         if wrong:
-            raise Misfit(f"{wrong[0]} does not fit")
+            raise Misfit(f"was made for other labels or another config ({wrong[0]} does not fit)")
         network = build()
         network.load_state_dict(load_file(path))
     except (SafetensorError, OSError) as error:
-        raise Misfit(f"cannot be read: {error}") from None
+        raise Misfit(f"cannot be read ({error})") from None
     return network

@@ -18,6 +18,7 @@ from orderfree import checkpoint
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.pretrained import empty_network
+from orderfree.types import Example
 from tiny_bert import tiny_encoder
 
 
@@ -154,3 +155,14 @@ def test_a_report_of_a_card_that_is_no_text(cli: Cli, own_model: Path, toy: Toy,
     seal(own_model)
     cli("report", own_model, "--out", tmp_path / "page.html").worked()
     assert (tmp_path / "page.html").read_text(encoding="utf-8").count("<script") == 1, "our own"
+
+
+def test_a_tokenizer_that_fails_on_a_text(directory: Path) -> None:
+    def forget_the_unknown(content: Any) -> None:
+        del content["model"]["vocab"]["[UNK]"]
+
+    change_json(directory / "tokenizer.json", forget_the_unknown)
+    seal(directory)
+    predictor = Predictor.load(directory)
+    with pytest.raises(OrderfreeError, match="the tokenizer of this model is damaged"):
+        next(predictor.predict([Example("1", text="unheard")]))

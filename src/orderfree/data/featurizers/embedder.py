@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from ...files import fingerprint, write_json, write_text
 from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
 from ...tensors import Misfit, with_weights, write_tensors
-from .words import read_tokenizer
+from .words import read_tokenizer, tokenizing
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory
 FILES = (CONFIG, TOKENIZER, WEIGHTS)
@@ -72,7 +72,8 @@ class Embedder:
 
     @torch.inference_mode()
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
-        encoded = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
+        with tokenizing():
+            encoded = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda place: len(encoded[place]))  # little padding
         for start in range(0, len(order), BATCH):

@@ -16,7 +16,7 @@ from ...types import DenseInput, Example
 from . import Arrays, Encoded, needs_text
 from .embedder import FILES, Embedder
 from .frames import collate_frames
-from .words import WordFeaturizer, read_tokenizer
+from .words import WordFeaturizer, read_tokenizer, tokenizing
 
 
 class WordpieceFeaturizer(WordFeaturizer):
@@ -34,7 +34,9 @@ class WordpieceFeaturizer(WordFeaturizer):
         return cls(read_tokenizer(pretrained_directory(options.pretrained) / "tokenizer.json"), options)
 
     def encode(self, example: Example) -> Encoded:
-        encoded = self.tokenizer.encode(needs_text(example, "transformer"))
+        text = needs_text(example, "transformer")
+        with tokenizing():
+            encoded = self.tokenizer.encode(text)
         tokens = np.asarray(encoded.ids or [self.padding], dtype=np.int32)
         if not 0 <= tokens.max() < self.embeddings:
             raise DataError(

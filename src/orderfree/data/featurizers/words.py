@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar
@@ -55,7 +56,8 @@ class WordFeaturizer:
         text = needs_text(example, "bilstm")
         # a text of a million words costs no more than max_words need: a word is at least one token
         pieces = text.split(None, self.max_words)
-        ids = self.tokenizer.encode(" ".join(pieces[: self.max_words]), add_special_tokens=False).ids
+        with tokenizing():
+            ids = self.tokenizer.encode(" ".join(pieces[: self.max_words]), add_special_tokens=False).ids
         truncated = len(pieces) > self.max_words or len(ids) > self.max_words
         tokens = np.asarray(ids[: self.max_words] or [self.unknown], dtype=np.int32)  # an empty text is one unknown
         return Encoded({"tokens": tokens}, len(tokens), truncated)
@@ -82,6 +84,15 @@ class WordFeaturizer:
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> WordFeaturizer:
         return cls(read_tokenizer(directory / "tokenizer.json"), data.max_words)
+
+
+@contextmanager
+def tokenizing() -> Iterator[None]:
+    """A tokenizer can be read and still fail on a text."""
+    try:
+        yield
+    except Exception as error:  # the library raises nothing narrower
+        raise ConfigError(f"the tokenizer of this model is damaged ({error}); copy or train the model again.") from None
 
 
 def read_tokenizer(path: Path) -> Tokenizer:
