@@ -53,13 +53,13 @@ def train(
     """Trains a model and writes it to `out`. With `resume`, goes on with the run in `out`, exactly.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
-    if Path(train_file).is_dir() and out.resolve().is_relative_to(Path(train_file).resolve()):
-        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
     config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
     data = fingerprints(config, train_file, valid_file)
+    if Path(train_file).is_dir() and out.resolve().is_relative_to(Path(train_file).resolve()):
+        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     if before is not None:
         _check_same_data(out, before, data)
     with explained(out) if resume else _starting(out, present):
