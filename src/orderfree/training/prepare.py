@@ -59,11 +59,11 @@ def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, s
         try:
             if not path.exists():
                 raise DataError("there is no such file; check the path.", path)
+            if not path.is_file() and not path.is_dir():
+                raise DataError("is not a plain file, expected one: training reads its data three times.", path)
             kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
             if path.is_dir() and kind not in FOLDER_FORMATS:
                 raise DataError("is a directory, expected a file; name one of the files in it.", path)
-            if not path.is_file() and not path.is_dir():
-                raise DataError("is not a plain file, expected one: training reads its data three times.", path)
             found[part] = fingerprint(path)
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."

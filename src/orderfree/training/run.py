@@ -64,18 +64,19 @@ def train(
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
-    inside = isinstance(train_data, str | Path) and Path(train_data).is_dir()
-    if inside and out.resolve().is_relative_to(Path(str(train_data)).resolve()):
-        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     if resume and overwrite:
         raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
     if out.exists() and not out.is_dir():
         raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
+    data = None if resume else fingerprints(config, train_data, valid_data)  # what cannot be read leaves no trace
+    if isinstance(train_data, str | Path) and Path(train_data).is_dir():
+        if out.resolve().is_relative_to(Path(train_data).resolve()):
+            raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     with ExitStack() as stack:
         with explained(out):
             stack.enter_context(making_directory(out))
             stack.enter_context(locked(out))
-        return _train(config, train_data, valid_data, out, resume, overwrite, say, stop, progress, warm_start)
+        return _train(config, train_data, valid_data, out, data, resume, overwrite, say, stop, progress, warm_start)
 
 
 def _train(
@@ -83,6 +84,7 @@ def _train(
     train_data: Data,
     valid_data: Data | None,
     out: Path,
+    data: dict[str, str] | None,
     resume: bool,
     overwrite: bool,
     say: Callable[[str], None],
@@ -94,7 +96,7 @@ def _train(
         _put_back(out)
     present = _present(out, resume, overwrite)
     config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
-    data = fingerprints(config, train_data, valid_data)
+    data = fingerprints(config, train_data, valid_data) if data is None else data
     if before is not None:
         _check_same_data(out, before, data)
     with explained(out) if resume else _starting(out, present):

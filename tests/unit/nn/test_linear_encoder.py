@@ -111,7 +111,7 @@ def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tm
     whole = train(config(), *files, tmp_path / "whole")
     with pytest.raises(Interrupted):
         train(config(), *files, tmp_path / "cut", stop=Stop(requested=True))
-    assert (tmp_path / "cut" / TRAINING / "data" / "linear.safetensors").exists()
+    assert (tmp_path / "cut" / TRAINING / "data" / "solved" / "linear.safetensors").exists()
     again = train(config(), *files, tmp_path / "cut", resume=True)
     for name, weights in whole.network.state_dict().items():
         assert torch.equal(weights, again.network.state_dict()[name]), name

@@ -116,7 +116,7 @@ class _Npy:
         self.shape, by_column, self.dtype = read(file)
         if self.dtype.hasobject:
             raise ValueError("it holds Python objects")
-        if math.prod(self.shape) * self.dtype.itemsize > size:
+        if min(self.shape, default=0) < 0 or math.prod(self.shape) * self.dtype.itemsize > size:
             raise ValueError(f"it says it has shape {self.shape}, which is more than the file holds")
         if by_column and len(self.shape) > 1:
             raise ValueError("it is stored column by column (Fortran order)")
