@@ -69,9 +69,9 @@ def train(
     if out.exists() and not out.is_dir():
         raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
     data = None if resume else fingerprints(config, train_data, valid_data)  # what cannot be read leaves no trace
-    if isinstance(train_data, str | Path) and Path(train_data).is_dir():
-        if out.resolve().is_relative_to(Path(train_data).resolve()):
-            raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
+    folder = Path(train_data).resolve() if isinstance(train_data, str | Path) else None
+    if folder is not None and folder.is_dir() and out.resolve().is_relative_to(folder):
+        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
     with ExitStack() as stack:
         with explained(out):
             stack.enter_context(making_directory(out))
