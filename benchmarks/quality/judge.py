@@ -19,12 +19,11 @@ Sets: TypeAlias = sparse.csr_array  # (N, L) bool
 
 def judged(targets: Sets, predictions: dict[str, Sets]) -> dict[str, Any]:
     """Scores of each metric under the choice made for it; all five of every other choice, a plain decoder say."""
-    sure = intervals(targets, {metric: predictions[metric] for metric in METRICS})
     return {
         "examples": targets.shape[0],
         "labels": targets.shape[1],
         "scores": {metric: scores(targets, predictions[metric])[metric] for metric in METRICS},
-        "intervals": {metric: sure[metric][metric] for metric in METRICS},
+        "intervals": {m: intervals(targets, {m: predictions[m]}, [m])[m][m] for m in METRICS},
         "plain": {
             name: {metric: scores(targets, sets)[metric] for metric in METRICS}
             for name, sets in predictions.items()

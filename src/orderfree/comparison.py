@@ -60,7 +60,7 @@ def _sets(predictions: Sequence[Prediction], decoder: str, labels: Sequence[str]
 def _judged(metric: str, truth: sparse.csr_array, sets: dict[str, sparse.csr_array]) -> dict[str, Any]:
     """By run: the score, its interval, and how it compares with the first run's."""
     first = next(iter(sets.values()))
-    sure = intervals(truth, sets)
+    sure = intervals(truth, sets, [metric])
     return {
         name: {
             "score": scores(truth, own)[metric],

@@ -218,8 +218,8 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
     trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
     known = truth[:, : len(predictor.labels.names)]  # the model's own labels come first
-    probs = [p.probs for p in predictions if p.probs is not None]  # of all examples, or of none
-    marginals = [p.marginals for p in predictions if p.marginals is not None]
+    probs = _stacked([p.probs for p in predictions])
+    marginals = _stacked([p.marginals for p in predictions])
     return {
         "examples": len(predictions),
         "labels": len(names),
@@ -229,12 +229,12 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
-        "calibration": calibration(np.stack(probs), known) if probs else None,
-        "precision_recall": precision_recall(np.stack(probs), known) if probs else [],
+        "calibration": calibration(probs, known) if probs is not None else None,
+        "precision_recall": precision_recall(probs, known) if probs is not None else [],
         "ranking": {
-            name: ranking_scores(np.stack(rows), known)
+            name: ranking_scores(rows, known)
             for name, rows in (("br", probs), ("sequence", marginals))
-            if rows
+            if rows is not None
         },
         "set_sizes": size_counts(truth, matrices[shown]),
         "co_occurrence": co_occurrence(truth, matrices[shown], names, PAIRS_SHOWN),
@@ -252,6 +252,12 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "confused_pairs": _confused_pairs(targets, generated[shown]),
         "examples_shown": _examples(predictions, shown),
     }
+
+
+def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """(N, L); None where the model has no such decoder: then no example has a row, else all have."""
+    found = [row for row in rows if row is not None]
+    return np.stack(found) if found else None
 
 
 def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from .build import check_decoder, decoders_of, default_decoder, search_limits
-from .checkpoint import TrainedModel, load_model
+from .checkpoint import Threshold, TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .decoding.beam import Limits
 from .decoding.marginals import label_marginals
@@ -103,13 +103,10 @@ class Predictor:
 
     def thresholds(self, decoder: str) -> Tensor | None:
         """(L,) the probabilities at which this decoder says yes; None: it has none, or one half for all labels."""
-        name, metric = self.resolve(decoder)
-        tuned = self.trained.thresholds.get(name, {})
-        own = self.own_thresholds
-        everywhere = None if isinstance(own, Mapping) else own
-        stored = self.trained.named[metric].threshold if decoder.startswith(NAMED) else None
-        value = tuned.get(metric, tuned.get(USUAL_METRIC)) if stored is None else stored
-        value = value if everywhere is None else everywhere
+        name, _ = self.resolve(decoder)
+        own, value = self.own_thresholds, self._stored_threshold(decoder)
+        if own is not None and not isinstance(own, Mapping):
+            value = own
         if searches[name].log_odds is None or (value is None and own is None):
             return None
         each = torch.as_tensor(0.5 if value is None else value, dtype=torch.float32, device=self.device)
@@ -117,6 +114,14 @@ class Predictor:
         for label, threshold in own.items() if isinstance(own, Mapping) else ():
             each[self.labels.ids[label]] = threshold
         return each
+
+    def _stored_threshold(self, decoder: str) -> Threshold | None:
+        """Of the model: under this name, or tuned for this metric; None: it has none for this decoder."""
+        name, metric = self.resolve(decoder)
+        if decoder.startswith(NAMED):
+            return self.trained.named[metric].threshold
+        tuned = self.trained.thresholds.get(name, {})
+        return tuned.get(metric, tuned.get(USUAL_METRIC))
 
     def resolve(self, decoder: str) -> tuple[str, str]:
         """The search to run, and the metric its threshold is tuned for or the name of its thresholds."""

@@ -60,13 +60,15 @@ def interval(drawn: np.ndarray) -> list[float]:
     return [float(value) for value in np.percentile(drawn, TAILS)]
 
 
-def intervals(targets: Matrix, predictions: Mapping[str, Matrix]) -> dict[str, dict[str, list[float]]]:
+def intervals(
+    targets: Matrix, predictions: Mapping[str, Matrix], metrics: Sequence[str] = FIVE
+) -> dict[str, dict[str, list[float]]]:
     """By name of the predictions and metric. As many draws as fit are made at a time."""
-    drawn: dict[tuple[str, str], list[np.ndarray]] = {(name, metric): [] for name in predictions for metric in FIVE}
+    drawn: dict[tuple[str, str], list[np.ndarray]] = {(name, metric): [] for name in predictions for metric in metrics}
     for weights in _draws(targets.shape[0]):
         for name, metric in drawn:
             drawn[name, metric].append(resampled(metric, targets, predictions[name], weights))
-    return {name: {m: interval(np.concatenate(drawn[name, m])) for m in FIVE} for name in predictions}
+    return {name: {m: interval(np.concatenate(drawn[name, m])) for m in metrics} for name in predictions}
 
 
 def _draws(examples: int) -> Iterator[np.ndarray]:
