@@ -15,6 +15,7 @@ import typer
 
 from ..errors import OrderfreeError
 from ..files import refusal
+from ..machine import keep_freed_memory
 from . import commands, experiments, report
 from .data import data_app
 
@@ -54,6 +55,7 @@ app.add_typer(data_app, name="data")
 
 def run(arguments: list[str] | None = None) -> Any:
     """Entry point: every error a user can cause is one sentence on stderr and an exit code."""
+    keep_freed_memory()
     try:
         app(arguments)
     except OrderfreeError as error:

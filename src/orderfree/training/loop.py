@@ -136,18 +136,21 @@ class Trainer:
         self.model.train()
         self.set_learning_rate()
         losses = self.losses(batch)
-        total = float(losses.total.detach())
-        self.check_finite(total, "the loss", self.progress.update + 1)
+        read = {"loss": losses.total.detach(), **losses.terms}
+        values = dict(
+            zip(read, torch.stack(list(read.values())).tolist(), strict=True)
+        )  # the device is waited for once
+        self.check_finite(values["loss"], "the loss", self.progress.update + 1)
         self.optimizer.zero_grad(set_to_none=True)
         self.accelerator.backward(losses.total)
         norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm))
         self.check_finite(norm, "the gradient's norm", self.progress.update + 1)
         self.optimizer.step()
-        for name, term in {"loss": losses.total, **losses.terms}.items():
-            sums = self.progress.loss_sums
-            sums[name] = sums.get(name, 0.0) + float(term.detach())
+        sums = self.progress.loss_sums
+        for name, value in values.items():
+            sums[name] = sums.get(name, 0.0) + value
         self.progress.loss_count += 1
-        return total
+        return values["loss"]
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
