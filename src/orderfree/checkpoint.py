@@ -6,7 +6,8 @@ tokenizer.json     words of the bilstm encoder, or
 vocabulary.json    terms of the sparse encoder, or
 features.json      scale of the dense encoder's features
 embedder*          the frozen encoder of sentence embeddings, where the model reads them
-model.safetensors  weights
+model.safetensors  weights, or
+*.onnx             graphs, where the model was exported (nn/graphs.py)
 thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
 README.md          model card
@@ -34,11 +35,13 @@ from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
 from .errors import ConfigError, ModelDirectoryError
 from .files import fingerprint, write_json, write_text, writing_aside
+from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
 
 FORMAT = 1
 # what every model directory holds besides the files of its featurizer
-FILES = ("config.json", "labels.json", "model.safetensors", "thresholds.json", "metrics.json", "README.md")
+WEIGHTS = "model.safetensors"
+FILES = ("config.json", "labels.json", WEIGHTS, "thresholds.json", "metrics.json", "README.md")
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
@@ -63,20 +66,25 @@ def versions() -> dict[str, str]:
     return {"orderfree": __version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
-def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
-    """Writes all files, each atomically, the manifest last."""
+def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
+    """Writes all files, each atomically, the manifest last; returns their names."""
     directory = Path(directory)
     (directory / "manifest.json").unlink(missing_ok=True)
     content = {"format": FORMAT, "config": trained.config.model_dump(), "provenance": trained.provenance}
     write_json(directory / "config.json", content)
     write_json(directory / "labels.json", trained.labels.to_json())
     trained.featurizer.save(directory)
-    write_tensors(directory / "model.safetensors", trained.network.state_dict())
+    write_tensors(directory / WEIGHTS, trained.network.state_dict())
     decided = {"thresholds": trained.thresholds, "decisions": trained.decisions, "powers": trained.powers}
     write_json(directory / "thresholds.json", decided)
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
+    write_manifest(directory, names)
+    return names
+
+
+def write_manifest(directory: Path, names: list[str]) -> None:
     manifest = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
@@ -118,8 +126,12 @@ def load_model(directory: Path | str) -> TrainedModel:
         metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     except (KeyError, TypeError, ValueError, AttributeError, OSError, ConfigError) as error:
         raise ModelDirectoryError(f"{directory}: is damaged ({error}); copy or train it again.") from None
-    network = build_network(config, featurizer.input_size, len(labels))
-    load_weights(network, directory / "model.safetensors")
+    network: OrderFreeModel
+    if (directory / ENCODER).exists():  # exported: graphs in the place of weights
+        network = GraphModel(directory, len(labels), int(provenance.get("exported", {}).get("parameters", 0)))
+    else:
+        network = build_network(config, featurizer.input_size, len(labels))
+        load_weights(network, directory / WEIGHTS)
     for value in (value for tuned in thresholds.values() for value in tuned.values()):
         if isinstance(value, list) and len(value) != len(labels):
             raise ModelDirectoryError(

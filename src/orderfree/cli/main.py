@@ -16,7 +16,7 @@ import typer
 from ..errors import OrderfreeError
 from ..files import refusal
 from ..machine import keep_freed_memory
-from . import commands, experiments, report
+from . import commands, experiments, export, report
 from .data import data_app
 
 app = typer.Typer(
@@ -45,7 +45,7 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-for command in (*commands.ALL, *experiments.ALL, *report.ALL):
+for command in (*commands.ALL, *experiments.ALL, *report.ALL, *export.ALL):
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 for registered in data_app.registered_commands:
     assert registered.callback is not None

@@ -44,12 +44,12 @@ class BiLSTMEncoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, inputs: TokenInput) -> EncoderOutput:
-        tokens = inputs.ids.shape[1]
+        rows, tokens = inputs.ids.shape
         position = torch.arange(tokens, device=inputs.ids.device)  # (T,)
         mask = position < inputs.lengths[:, None]  # (B, T)
         # length 3 of 5: 2 1 0 3 4 — its own inverse, so the same positions reverse and restore
         mirrored = torch.where(mask, inputs.lengths[:, None] - 1 - position, position)  # (B, T)
-        first = torch.arange(len(mask), device=mask.device) * tokens  # (B,) first position of each row, all in one line
+        first = torch.arange(rows, device=mask.device) * tokens  # (B,) first position of each row, all in one line
         mirror = (first[:, None] + mirrored).flatten()  # (B * T,)
         last = first + inputs.lengths - 1  # (B,)
 
@@ -58,9 +58,10 @@ class BiLSTMEncoder(nn.Module):
         for along, against in zip(self.forwards, self.backwards, strict=True):
             states = self.dropout(states)
             ahead, _ = along(states)  # (B, T, hidden)
-            behind, _ = against(_places(states, mirror).view_as(states))  # (B, T, hidden)
+            behind, _ = against(_places(states, mirror).view(rows, tokens, -1))  # (B, T, hidden)
             finals.append(torch.cat([_places(ahead, last), _places(behind, last)], dim=-1))  # (B, H)
-            states = torch.cat([ahead, _places(behind, mirror).view_as(behind)], dim=-1)  # (B, T, H)
+            behind = _places(behind, mirror).view(rows, tokens, -1)  # (B, T, hidden)
+            states = torch.cat([ahead, behind], dim=-1)  # (B, T, H)
         return EncoderOutput(states * mask[..., None], mask, torch.stack(finals))
 
 
