@@ -30,7 +30,9 @@ test: lint ## Lint, types, import layers and all tests
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: install ## Speed and memory, as ratios taken in one run
-	$(BIN)/python benchmarks/slow_twin.py
+	$(BIN)/python benchmarks/speed/run.py
+	$(BIN)/python benchmarks/speed/scaling.py
+	$(BIN)/python benchmarks/speed/slow_twin.py
 	$(BIN)/python benchmarks/memory.py
 
 results: install ## Tables and figures in docs/results, from the result files
