@@ -24,6 +24,7 @@ app = typer.Typer(
     help="Predict sets of labels: train, evaluate and use an order-free multi-label classifier.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: drawing it would take half of its time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
