@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..types import EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
+from ..types import DecoderState, EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
 from .br_decoder import BRDecoder, GivenScores, SummaryOutput
 from .chain_decoder import ChainDecoder
 from .label_decoder import LabelDecoder
@@ -47,8 +47,32 @@ class OrderFreeModel(nn.Module):
         state = decoder.start(encoded)
         with torch.no_grad():
             rollout = roll(decoder.step, state)
-        logits, _ = decoder.unroll(rollout.inputs(self.num_labels), state)
-        return rollout, logits
+        return rollout, unroll_active(decoder, rollout.inputs(self.num_labels), rollout.active, state)
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+WORTH = 0.6  # of all steps: with more of them left, copying the encoder's states costs as much as is saved
+
+
+def unroll_active(decoder: LabelDecoder | ChainDecoder, inputs: Tensor, active: Tensor, state: DecoderState) -> Tensor:
+    """Logits (B, K, L + 1) of sequences that end early; zero after their end, where nothing is learned.
+
+    One long sequence among many short ones would run all of them to its end. Where it pays, rows are cut into those
+    that end by some step k and those that do not, and each group runs to its own end only."""
+    rows, steps = active.shape
+    lengths = active.sum(dim=1)  # (B,)
+    ends = torch.arange(steps + 1, device=lengths.device)  # (K + 1,)
+    early = (lengths[:, None] <= ends).sum(dim=0)  # (K + 1,) rows that have ended by each step
+    cost = early * ends + (rows - early) * steps  # (K + 1,) steps run, where the cut is made there
+    cut = int(cost.argmin())
+    if int(cost[cut]) > WORTH * rows * steps:
+        return decoder.unroll(inputs, state)[0]
+    logits = state.hidden.new_zeros(rows, steps, decoder.num_labels + 1)  # (B, K, L + 1)
+    for group, last in ((lengths <= cut, cut), (lengths > cut, steps)):
+        kept = group.nonzero()[:, 0]  # (b,)
+        if len(kept):
+            found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+            logits[kept, :last] = found
+    return logits

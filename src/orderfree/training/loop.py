@@ -161,10 +161,12 @@ class Trainer:
             for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
                 share = len(piece) / len(rows)  # losses are means over examples
                 losses = self.losses(self.to_device(self.data.train.batch(piece)))
-                self.check_finite(float(losses.total.detach()), "the loss", self.progress.update + 1)
+                read = {"loss": losses.total.detach(), **losses.terms}
+                values = torch.stack([term.detach() for term in read.values()]).tolist()  # waits for the device once
+                self.check_finite(values[0], "the loss", self.progress.update + 1)
                 self.accelerator.backward(losses.total * share)
-                for name, term in {"loss": losses.total, **losses.terms}.items():
-                    sums[name] = sums.get(name, 0.0) + float(term.detach()) * share
+                for name, value in zip(read, values, strict=True):
+                    sums[name] = sums.get(name, 0.0) + value * share
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
