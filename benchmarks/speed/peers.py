@@ -89,7 +89,8 @@ def searching(states: torch.Tensor) -> dict[str, Callable[[], Any]]:
         BartConfig(
             vocab_size=LABELS + 3, d_model=HIDDEN, encoder_layers=1, decoder_layers=LAYERS, encoder_ffn_dim=HIDDEN,
             decoder_ffn_dim=4 * HIDDEN, encoder_attention_heads=8, decoder_attention_heads=8,
-            max_position_embeddings=64, pad_token_id=LABELS, bos_token_id=LABELS + 1, eos_token_id=LABELS + 2, decoder_start_token_id=LABELS + 1,
+            max_position_embeddings=64, pad_token_id=LABELS,
+            bos_token_id=LABELS + 1, eos_token_id=LABELS + 2, decoder_start_token_id=LABELS + 1,
             forced_eos_token_id=None,
         )
     ).eval()  # fmt: skip
