@@ -93,6 +93,12 @@ class DataConfig(Section):
     sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
         0.2, description="seconds of sound that one feature vector describes"
     )
+    vggish: str | None = Field(
+        None, description="file of VGGish weights: sounds are then described by its embeddings; null: by mel bands"
+    )
+    vggish_pca: str | None = Field(
+        None, description="file of VGGish's principal components: embeddings become AudioSet's 8-bit features"
+    )
 
 
 class ModelConfig(Section):

@@ -30,15 +30,21 @@ class FrontEnd:
 
     def features(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
         """samples (n,) of one channel -> (T, 2 * bands) float32; sounds of another rate are resampled."""
-        if sample_rate != self.sample_rate:
-            common = np.gcd(sample_rate, self.sample_rate)
-            samples = resample_poly(samples, self.sample_rate // common, sample_rate // common)
+        samples = resampled(samples, sample_rate, self.sample_rate)
         energies = log_mel(samples, self.sample_rate, self.bands)  # (frames, bands)
         width = max(round(self.window_seconds / HOP_SECONDS), 1)
         step = max(width // 2, 1)
         starts = range(0, max(len(energies) - width, 0) + 1, step)
         windows = [energies[start : start + width] for start in starts]
         return np.array([np.concatenate([w.mean(axis=0), w.std(axis=0)]) for w in windows], dtype=np.float32)
+
+
+def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
+    if rate == wanted:
+        return samples
+    common = np.gcd(rate, wanted)
+    found: np.ndarray = resample_poly(samples, wanted // common, rate // common)
+    return found
 
 
 def log_mel(samples: np.ndarray, sample_rate: int, bands: int) -> np.ndarray:
@@ -54,7 +60,7 @@ def log_mel(samples: np.ndarray, sample_rate: int, bands: int) -> np.ndarray:
 def mel_filters(sample_rate: int, width: int, bands: int) -> np.ndarray:
     """(bands, width // 2 + 1): triangles whose peaks are evenly spaced in mel, each band's weights adding up to 1."""
     highest = sample_rate / 2
-    edges = _hertz(np.linspace(_mel(LOWEST_HERTZ), _mel(highest), bands + 2))  # (bands + 2,)
+    edges = _hertz(np.linspace(mel_scale(LOWEST_HERTZ), mel_scale(highest), bands + 2))  # (bands + 2,)
     frequencies = np.fft.rfftfreq(width, 1 / sample_rate)
     lower, peak, upper = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     rising, falling = (frequencies - lower) / (peak - lower), (upper - frequencies) / (upper - peak)
@@ -66,7 +72,7 @@ def mel_filters(sample_rate: int, width: int, bands: int) -> np.ndarray:
     return filters
 
 
-def _mel(hertz: np.ndarray | float) -> np.ndarray:
+def mel_scale(hertz: np.ndarray | float) -> np.ndarray:
     return 2595 * np.log10(1 + np.asarray(hertz) / 700)
 
 

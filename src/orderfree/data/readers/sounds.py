@@ -1,10 +1,11 @@
-"""Sounds: one file, or a folder of them with a table of tags. Features are made by `data/logmel`."""
+"""Sounds: one file, or a folder of them with a table of tags. Features are those of `data/logmel` or `data/vggish`."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from ..logmel import FrontEnd
 from .checks import split_labels
 from .source import STDIN, Source, readers
 
+if TYPE_CHECKING:
+    from ..vggish import VGGish
+
 SUFFIXES = (".wav", ".flac", ".ogg", ".aiff", ".aif")
 TAGS = "tags.csv"  # file,labels
 
@@ -22,7 +26,7 @@ TAGS = "tags.csv"  # file,labels
 @readers.register("sounds")
 def read_sounds(source: Source, options: DataConfig) -> Iterator[Example]:
     """A sound, or a folder: with labels those its tags.csv names, without all sounds in it, by name."""
-    front_end = FrontEnd(options.sample_rate, options.mel_bands, options.sound_window)
+    front_end = _front_end(options)
     for path, own_id, labels in _listed(source, options):
         try:
             features = front_end.features(*read_sound(path))
@@ -32,6 +36,14 @@ def read_sounds(source: Source, options: DataConfig) -> Iterator[Example]:
             source.skipped += 1
             continue
         yield Example(own_id, features=features, labels=labels)
+
+
+def _front_end(options: DataConfig) -> FrontEnd | VGGish:
+    if options.vggish is None:
+        return FrontEnd(options.sample_rate, options.mel_bands, options.sound_window)
+    from ..vggish import VGGish  # only here: it imports torch
+
+    return VGGish(Path(options.vggish), None if options.vggish_pca is None else Path(options.vggish_pca))
 
 
 def read_sound(path: Path) -> tuple[np.ndarray, int]:
