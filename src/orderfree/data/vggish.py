@@ -7,7 +7,6 @@ of the principal components that AudioSet's 8-bit features were made with."""
 from __future__ import annotations
 
 import functools
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +119,13 @@ def _components(path: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tensors(path: Path) -> dict[str, Tensor]:
-    """A .safetensors file, or a PyTorch file of nothing but tensors: nothing in either runs."""
     if not path.is_file():
         raise DataError("there is no such file; give a local file of VGGish weights.", path)
     try:
-        content = load_file(path) if path.suffix == ".safetensors" else torch.load(path, "cpu", weights_only=True)
-    except (SafetensorError, pickle.UnpicklingError, RuntimeError, OSError, EOFError) as error:
-        reason = str(error).splitlines()[0][:200]
-        raise DataError(f"cannot be read ({reason}); give .safetensors, or a PyTorch file of tensors.", path) from None
-    if not isinstance(content, dict) or not all(isinstance(one, Tensor) for one in content.values()):
-        raise DataError("holds something else than named tensors; give a file of VGGish weights.", path)
-    return content
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise DataError(
+            f"is no safetensors file ({error}); PyTorch's own files can hold programs: docs/how_to/audio.md says how to "
+            "convert one.",
+            path,
+        ) from None

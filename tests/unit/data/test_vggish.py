@@ -1,7 +1,5 @@
 """VGGish from a local file: patches, network, principal components, and files that are something else."""
 
-import pickle
-
 import numpy as np
 import pytest
 import soundfile
@@ -36,7 +34,6 @@ def weights():
 @pytest.fixture(scope="module")
 def folder(weights, tmp_path_factory):
     folder = tmp_path_factory.mktemp("vggish")
-    torch.save(weights, folder / "vggish.pth")
     save_file(weights, folder / "vggish.safetensors")
     np.savez(folder / "pca.npz", pca_eigen_vectors=np.eye(128)[::-1], pca_means=np.full((128, 1), 0.25))
     time = np.arange(3 * 16_000) / 16_000
@@ -68,11 +65,9 @@ def test_the_network_is_convolutions_pools_and_layers_with_channels_last(folder,
     for place in (0, 2, 4):
         flat = flat @ weights[f"embeddings.{place}.weight"].numpy().T + weights[f"embeddings.{place}.bias"].numpy()
         flat = np.maximum(flat, 0)
-    found = VGGish(folder / "vggish.pth", None).features(samples, 16_000)
+    found = VGGish(folder / "vggish.safetensors", None).features(samples, 16_000)
     assert found == pytest.approx(flat, rel=1e-3, abs=1e-5)
     assert found.std() > 0
-    other = VGGish(folder / "vggish.safetensors", None).features(samples, 16_000)
-    assert np.array_equal(found, other)
 
 
 def test_components_are_cut_off_at_two_and_become_bytes():
@@ -82,43 +77,40 @@ def test_components_are_cut_off_at_two_and_become_bytes():
 
 
 def test_sounds_are_read_as_audiosets_features(folder):
-    options = DataConfig(vggish=str(folder / "vggish.pth"), vggish_pca=str(folder / "pca.npz"))
+    options = DataConfig(vggish=str(folder / "vggish.safetensors"), vggish_pca=str(folder / "pca.npz"))
     (example,) = read_examples(folder / "tone.wav", options, labelled=False)
     assert example.features.shape == (3, 128)
     assert example.features.dtype == np.uint8
 
 
 def content(kind, folder):
-    path = folder / f"{kind}.pth"
-    if kind == "code":
-        path.write_bytes(pickle.dumps(print, protocol=2))
+    path = folder / f"{kind}.safetensors"
+    if kind == "program":
+        torch.save(print, path)
     elif kind == "torn":
-        path.write_bytes((folder / "vggish.pth").read_bytes()[:1000])
+        path.write_bytes((folder / "vggish.safetensors").read_bytes()[:1000])
     elif kind == "other":
-        torch.save({"features.0.weight": torch.zeros(3)}, path)
-    elif kind == "numbers":
-        torch.save([1, 2], path)
+        save_file({"features.0.weight": torch.zeros(3)}, path)
     return path
 
 
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("code", "cannot be read"),
-        ("torn", "cannot be read"),
+        ("program", "is no safetensors file"),
+        ("torn", "is no safetensors file"),
         ("other", "holds no weights of VGGish"),
-        ("numbers", "holds something else than named tensors"),
         ("absent", "there is no such file"),
     ],
 )
 def test_other_files_are_refused_in_one_sentence(kind, said, folder):
     with pytest.raises(DataError, match=said) as error:
         VGGish(content(kind, folder), None)
-    assert f"{kind}.pth" in str(error.value)
+    assert f"{kind}.safetensors" in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_wrong_components_are_refused(folder):
     np.savez(folder / "wrong.npz", pca_eigen_vectors=np.eye(3), pca_means=np.zeros(4))
     with pytest.raises(DataError, match="holds no principal components of VGGish"):
-        VGGish(folder / "vggish.pth", folder / "wrong.npz")
+        VGGish(folder / "vggish.safetensors", folder / "wrong.npz")
