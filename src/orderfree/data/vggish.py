@@ -125,7 +125,7 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise DataError(
-            f"is no safetensors file ({error}); PyTorch's own files can hold programs: docs/how_to/audio.md says how to "
-            "convert one.",
+            f"is no safetensors file ({error}); PyTorch's own files can hold programs: docs/how_to/audio.md says how "
+            "to convert one.",
             path,
         ) from None
