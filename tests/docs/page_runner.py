@@ -10,13 +10,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
-from code_blocks import Block, command_lines
+from code_blocks import ROOT, Block, command_lines
 from sklearn.preprocessing import MultiLabelBinarizer
 
+import orderfree
 from orderfree import read_examples
 from orderfree.cli.main import run as orderfree_command
 from orderfree.config import DataConfig
@@ -24,6 +26,7 @@ from orderfree.config import DataConfig
 SERVED = "http://127.0.0.1:8000"  # the address pages use; tests have one of their own
 
 QUICK = ("--set", "training.epochs=1", "--set", "training.tensorboard=false")  # the last word on a training
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 MADE = re.compile(r'(?:train [^\n]*--out |save\(")runs/([\w-]+)(?![^\n]*--resume)')
 
 
@@ -44,15 +47,17 @@ class PageRunner:
             self.run(block)
 
     def run(self, block: Block) -> None:
-        text = block.text.replace(SERVED, self.address)
         if block.language == "python":
-            exec(compile(text, block.place, "exec"), self.names)
+            exec(compile(block.text.replace(SERVED, self.address), block.place, "exec"), self.names)
             return
-        for line in command_lines(text):
-            self._command(line, block.place)
+        for line in command_lines(block.text):
+            self._command(line.replace(SERVED, self.address), block.place)
 
     def _command(self, line: str, place: str) -> None:
         words = shlex.split(line, comments=True)
+        if words[:2] == ["pip", "install"]:
+            _can_be_installed(words[2])
+            return
         if Path(words[0]).name != "orderfree" or "|" in words:
             done = subprocess.run(["bash", "-c", line], env=_environment(), capture_output=True, text=True, timeout=60)
             assert done.returncode == 0, f"{place}: {line}\n{done.stderr}"
@@ -84,6 +89,14 @@ class PageRunner:
             self.service.terminate()
             self.service.wait(timeout=60)
             self.service = None
+
+
+def _can_be_installed(package: str) -> None:
+    """Nothing is fetched; a page must name extras that exist, and the wheel of this version."""
+    name = re.fullmatch(r"(?:dist/)?orderfree(?P<wheel>-\S+\.whl)?\[(?P<extras>[a-z,]+)\]", package)
+    assert name is not None, package
+    assert set(name["extras"].split(",")) <= set(EXTRAS)
+    assert name["wheel"] in (None, f"-{orderfree.__version__}-py3-none-any.whl")
 
 
 def _environment() -> dict[str, str]:
