@@ -51,8 +51,9 @@ audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) 
 	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --of JSON -o build/sbom.json
 	$(BIN)/pip-audit --progress-spinner off --disable-pip --no-deps -r constraints.txt
 
-results: install ## Tables and figures in docs/results, from the result files
+results: install ## Tables and figures in docs/results and docs/how_to/choose.md, from the result files
 	$(BIN)/python benchmarks/results_pages.py
+	$(BIN)/python benchmarks/choose_tables.py
 
 docs: install ## Pages of commands and config keys from the code, then the site (build/site), with its links checked
 	$(BIN)/python scripts/reference_pages.py

@@ -35,8 +35,8 @@ CONFIG = """\
 <!-- made by scripts/reference_pages.py; do not edit -->
 
 A key goes into a YAML file (`--config my.yaml`) or behind `--set` (`--set training.epochs=5`). `orderfree config`
-prints the same. The defaults hold where a config file is silent; `orderfree train` without one starts from the preset `fast`,
-which sets some keys otherwise (`orderfree config --preset fast`; [presets](../how_to/presets.md)).
+prints the same. The defaults hold where a config file is silent; `orderfree train` without one starts from the
+preset `fast`, which sets some keys otherwise (`orderfree config --preset fast`; [presets](../how_to/presets.md)).
 """
 BOUNDS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
 VALUES = {Path: "PATH", str: "TEXT", int: "NUMBER", float: "NUMBER"}

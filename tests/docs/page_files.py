@@ -30,6 +30,7 @@ WORDS = {
     "fraud": "forged swindle court",
     "urgent": "alarm rescue tonight",
 }
+OWN_COLUMNS = DataConfig(text_field="body", labels_field="tags", label_separator=";")
 SMALL = {
     "training": {"epochs": 1, "tensorboard": False},
     "model": {"label_embedding": 8, "decoder_hidden": 16, "br_hidden": 16},
@@ -51,6 +52,12 @@ def make_files(directory: Path) -> None:
         write_examples(examples, directory / f"{name}.jsonl", "jsonl", DataConfig())
     write_examples(parts["train"], directory / "train.csv", "csv", DataConfig())
     write_examples(parts["train"], directory / "articles.jsonl", "jsonl", DataConfig(labels_field="topics"))
+    write_examples(parts["train"], directory / "news.csv", "csv", OWN_COLUMNS)
+    unlabelled = [Example(example.id, example.text) for example in parts["new"]]
+    write_examples(unlabelled, directory / "untagged.csv", "csv", OWN_COLUMNS)
+    rows = [[e.text, *(int(label in (e.labels or ())) for label in WORDS)] for e in parts["train"]]
+    wide = "\n".join(",".join(map(str, row)) for row in [["text", *WORDS], *rows])
+    (directory / "wide.csv").write_text(wide + "\n", encoding="utf-8")
     (directory / "topics.json").write_text('{"wheat": "grain", "corn": ["grain", "feed"]}', encoding="utf-8")
     (directory / "my.yaml").write_text("model: {encoder: sparse}\n", encoding="utf-8")
     for method in ("br", "ocd-mtl"):  # two rows of a table that was really measured

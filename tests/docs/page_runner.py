@@ -55,6 +55,8 @@ class PageRunner:
 
     def _command(self, line: str, place: str) -> None:
         words = shlex.split(line, comments=True)
+        while re.match(r"[A-Z_]+=", words[0]):  # variables of the environment; tests have their own
+            words.pop(0)
         if words[:2] == ["pip", "install"]:
             _can_be_installed(words[2])
             return
