@@ -1,9 +1,10 @@
 """The code blocks of the README and of the pages under docs/, and what becomes of each.
 
 A fence says its language. `bash` and `python` blocks are run, page by page and from top to bottom, unless the line
-before the fence says why not:
+before the fence says why not, or that it is a quotation:
 
     <!-- not run: takes two hours -->
+    <!-- from: src/orderfree/objectives/ocd.py -->
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("bash", "python")
 READ = ("json", "yaml")
 SHOWN = ("csv", "text")
+QUOTED = re.compile(r"<!-- from: (?P<path>\S+) -->")
 NOT_RUN = re.compile(r"<!-- not run: (?P<reason>\S.*) -->")
 
 
@@ -27,6 +29,11 @@ class Block:
     language: str
     text: str
     reason: str | None  # why it is not run
+    source: str | None  # the file it is quoted from
+
+    @property
+    def runs(self) -> bool:
+        return self.language in RUN and self.reason is None and self.source is None
 
     @property
     def place(self) -> str:
@@ -46,10 +53,18 @@ def blocks_of(page: Path) -> list[Block]:
         if opened is None:
             opened = number
             continue
-        before = NOT_RUN.fullmatch(lines[opened - 1]) if opened else None
-        text = "\n".join(lines[opened + 1 : number])
-        reason = before["reason"] if before else None
-        found.append(Block(page_name(page), opened + 1, lines[opened].removeprefix("```"), text, reason))
+        before = lines[opened - 1] if opened else ""
+        marked, quoted = NOT_RUN.fullmatch(before), QUOTED.fullmatch(before)
+        found.append(
+            Block(
+                page=page_name(page),
+                line=opened + 1,
+                language=lines[opened].removeprefix("```"),
+                text="\n".join(lines[opened + 1 : number]),
+                reason=marked["reason"] if marked else None,
+                source=quoted["path"] if quoted else None,
+            )
+        )
         opened = None
     assert opened is None, f"{page_name(page)}: the code block of line {opened} has no end"
     return found

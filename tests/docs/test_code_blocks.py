@@ -8,18 +8,26 @@ from pathlib import Path
 
 import pytest
 import yaml
-from code_blocks import NOT_RUN, PAGES, READ, RUN, SHOWN, Block, blocks_of, page_name
+from code_blocks import NOT_RUN, PAGES, READ, ROOT, RUN, SHOWN, Block, blocks_of, page_name
 
 from orderfree.build import complete_config
 from orderfree.config import Config
 
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
-WITH_CODE = [page for page in PAGES if any(b.language in RUN and b.reason is None for b in blocks_of(page))]
+WITH_CODE = [page for page in PAGES if any(block.runs for block in blocks_of(page))]
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=page_name)
 def test_the_code_of_a_page_runs(page: Path, page_runner: Callable[[list[Block]], None]) -> None:
-    page_runner([block for block in blocks_of(page) if block.language in RUN and block.reason is None])
+    page_runner([block for block in blocks_of(page) if block.runs])
+
+
+@pytest.mark.parametrize("block", [b for b in BLOCKS if b.source is not None], ids=lambda block: block.place)
+def test_a_quotation_stands_in_the_source(block: Block) -> None:
+    assert block.source is not None
+    source = [line.strip() for line in (ROOT / block.source).read_text(encoding="utf-8").splitlines()]
+    quoted = [line.strip() for line in block.text.splitlines()]
+    assert any(source[at : at + len(quoted)] == quoted for at in range(len(source))), block.place
 
 
 @pytest.mark.parametrize("block", [b for b in BLOCKS if b.language in READ], ids=lambda block: block.place)
