@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install browser demo test lint bench torture fuzz audit results clean
+.PHONY: help install browser demo test lint bench torture fuzz audit results docs wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,8 +53,18 @@ audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) 
 	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --of JSON -o build/sbom.json
 	$(BIN)/pip-audit --progress-spinner off --disable-pip --no-deps -r constraints.txt
 
-results: install ## Tables and figures in docs/results, from the result files
+results: install ## Tables and figures in docs/results and docs/how_to/choose.md, from the result files
 	$(BIN)/python benchmarks/results_pages.py
+	$(BIN)/python benchmarks/choose_tables.py
+
+docs: install ## Pages of commands and config keys from the code, then the site (build/site), with its links checked
+	$(BIN)/python scripts/reference_pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+wheel: install ## Build the wheel (dist), then go from it to a served prediction in a clean environment, as the README says
+	rm -rf build/lib dist
+	$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+	$(BIN)/python benchmarks/five_commands.py dist/*.whl
 
 clean: ## Remove what the other targets made
 	rm -rf .venv demo build dist
