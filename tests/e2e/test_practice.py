@@ -149,3 +149,37 @@ def test_labels_are_said_and_judged_with_their_parents(cli: Cli, model: Path, to
     parents.write_text(json.dumps({"no such": root}), encoding="utf-8")
     cli("predict", model, toy.test, "--hierarchy", parents).refused(parents, "'no such' is no label of this model")
     cli("predict", model, toy.test, "--hierarchy", tmp_path / "no.csv").refused("no.csv", "cannot be read")
+
+
+def test_likely_label_errors_are_listed(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    out = tmp_path / "suspects.csv"
+    found = json.loads(cli("audit", toy.train, "--folds", "3", "--top", "5", "--out", out, "--json").worked().out)
+    assert (found["examples"], found["folds"], found["own_examples"]) == (200, 3, False)
+    assert 0 < len(found["suspects"]) <= 5
+    scores = [suspect["score"] for suspect in found["suspects"]]
+    assert scores == sorted(scores)
+    rows = [json.loads(line) for line in toy.lines()]
+    for suspect in found["suspects"]:
+        row = rows[suspect["position"] - 1]
+        assert (suspect["id"], suspect["labels"]) == (row["id"], row["labels"])
+        assert set(suspect["wrong"]) <= set(row["labels"])
+        assert not set(suspect["missing"]) & set(row["labels"])
+        assert suspect["wrong"] or suspect["missing"]
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + len(found["suspects"])
+    asked = cli("audit", toy.train, "--model", model).worked()
+    assert "was trained on this very file" in asked.err
+    assert "Of 200 examples" in asked.out
+    assert "trained on this very file" not in cli("audit", toy.test, "--model", model).worked().err
+
+
+def test_audits_that_cannot_be(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    cli("audit", toy.train, "--out", tmp_path / "a.txt").refused("a.txt", "expected a name that ends in .jsonl or .csv")
+    cli("audit", toy.train, "--model", model, "--preset", "fast").refused("give one of them")
+    cli("audit", tmp_path / "no.jsonl").refused("no.jsonl", "no such file")
+    cli("audit", "-").refused("standard input")
+    assert files_below(tmp_path) == []
+
+
+def test_an_audit_without_its_library(cli: Cli, toy: Toy, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
+    cli("audit", toy.test, "--model", model).refused('pip install "orderfree[audit]"')
