@@ -65,6 +65,7 @@ class Decisions:
     thresholds: dict[str, dict[str, Threshold]]  # decoder -> metric it was tuned for -> threshold
     decoders: dict[str, str]  # metric -> the decoder that is best for it
     powers: dict[str, float]  # metric -> br_power, where joint decoding with that power is best for it
+    values: dict[str, float]  # metric -> what all that reaches here
 
 
 def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Decisions:
@@ -102,7 +103,8 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
                     best[metric], powers[metric] = (value, POWERED), power
-    return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()}, powers)
+    chosen = {metric: decoder for metric, (_, decoder) in best.items()}
+    return Decisions(usual, thresholds, chosen, powers, {metric: value for metric, (value, _) in best.items()})
 
 
 POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e_support import Cli, Toy, environment, files_below
+from e2e_support import TINY_SPARSE, Cli, Toy, environment, files_below, sets
 
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
@@ -183,3 +183,21 @@ def test_audits_that_cannot_be(cli: Cli, model: Path, toy: Toy, tmp_path: Path) 
 def test_an_audit_without_its_library(cli: Cli, toy: Toy, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
     cli("audit", toy.test, "--model", model).refused('pip install "orderfree[audit]"')
+
+
+def test_a_search_for_settings_ends_in_a_model(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    out, space = tmp_path / "tuned", tmp_path / "space.yaml"
+    space.write_text("training.learning_rate: {low: 0.001, high: 0.02, log: true}\n", encoding="utf-8")
+    tune = ("tune", toy.train, "--valid", toy.valid, "--out", out, "--space", space, *sets(TINY_SPARSE))
+    cli(*tune, "--optimize-for", "f1").refused("'f1'", "micro_f1")
+    cli(*tune, "--budget", "soon").refused("--budget 'soon'")
+    cli(*tune, "--budget", "0s").refused(out, "no trial has ended yet")
+    found = json.loads(cli(*tune, "--trials", "2", "--json").worked().out)
+    assert [trial["state"] for trial in found["trials"]] == ["complete", "complete"]
+    assert found["score"] == max(trial["score"] for trial in found["trials"])
+    assert len(cli("predict", out, toy.new).worked().records()) > 0
+    shown = cli(*tune, "--trials", "2").worked()
+    assert f"{out} is the model of trial {found['best'] + 1}" in shown.out
+    assert "Search for Micro F1" in (out / "report.html").read_text(encoding="utf-8")
+    space.write_text("training.lerning_rate: {low: 0.001, high: 0.02}\n", encoding="utf-8")
+    cli(*tune).refused(space, "training.lerning_rate", "Did you mean 'learning_rate'?")

@@ -65,6 +65,17 @@ def comma_separated(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def seconds(text: str | None, option: str) -> float | None:
+    """`90s`, `45m` and `2h` in seconds."""
+    if text is None:
+        return None
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        return float(text[:-1]) * units[text[-1]]
+    except (ValueError, KeyError, IndexError):
+        raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
+
+
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 

@@ -15,7 +15,7 @@ import typer
 
 from ..errors import OrderfreeError, out_of_memory
 from ..files import refusal
-from . import audit, commands, compare, experiments, practice, report, serve
+from . import audit, commands, compare, experiments, practice, report, serve, tune
 from .data import data_app
 
 app = typer.Typer(
@@ -44,7 +44,16 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-for command in (*commands.ALL, *practice.ALL, *audit.ALL, *experiments.ALL, *report.ALL, *compare.ALL, *serve.ALL):
+for command in (
+    *commands.ALL,
+    *practice.ALL,
+    *audit.ALL,
+    *tune.ALL,
+    *experiments.ALL,
+    *report.ALL,
+    *compare.ALL,
+    *serve.ALL,
+):
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 for registered in data_app.registered_commands:
     assert registered.callback is not None
