@@ -260,4 +260,5 @@ def shown_example(example: dict[str, Any]) -> dict[str, Any]:
         "text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rsplit(maxsplit=1)[0] + " …",
         "chips": chips,
         "probability": None if log_prob is None else math.exp(min(log_prob, 0.0)),
+        "generation": example.get("generation") or {},
     }
