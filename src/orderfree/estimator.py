@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags, check_random_state
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
 from .build import input_kind, load_config
@@ -30,10 +31,15 @@ from .inference import BEST, Predictor
 from .training.card import model_card
 from .training.listeners import read_history
 from .training.run import Interrupted, train
-from .types import Example, LabelSet
+from .types import Example, LabelSet, SparseVector
 
 # in the provenance of a model: how its y said labels, and the columns of its X
 FACE = "estimator"
+
+
+def _descends(classifier: OrderFreeClassifier) -> bool:
+    """Whether `partial_fit` is there at all: not where the encoder is known to be solved, whatever X will be."""
+    return (classifier.encoder or (classifier.settings or {}).get("model.encoder")) != "linear"
 
 
 class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
@@ -56,7 +62,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
     Every fit holds out examples to choose the checkpoint, the thresholds and the decoder for each metric: those given
     as `validation`, else the share `data.valid_fraction` (a tenth) of the training examples; `n_validation_` says how
     many.
-    There is no `partial_fit`: vocabulary, linear classifiers and thresholds are those of all examples at once.
+    `partial_fit` goes on training with new examples, for features and encoders that are trained by gradient.
     """
 
     def __init__(
@@ -84,32 +90,50 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
     ) -> OrderFreeClassifier:
         """Trains a model. `sample_weight` (N,) says how much each example counts in the losses, those of the linear
         classifiers included; what is held out counts once. `validation`: X and y of held-out examples."""
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")  # scikit-learn's own words
-        self._text = is_text(X)
-        checked = self._checked(X, reset=True)
-        check_consistent_length(checked, y)
-        labelling = Labelling.of(y)
+        checked, labelling = self._given(X, y, reset=True)
         config = self._config(dense=not self._text and not hasattr(checked, "tocsr"), column=labelling.kind == "column")
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
-        examples = _labelled(self._examples(checked, config), labelling, y, weights)
-        if len(seen := {label for example in examples for label in example.labels or ()}) < 2:
-            raise ValueError(f"y holds {len(seen)} class, expected at least two classes (labels) to choose from.")
-        held_out = None
-        if validation is not None:
-            inputs, targets = self._checked(validation[0]), validation[1]
-            held_out = _labelled(self._examples(inputs, config), labelling.alike(targets), targets)
+        examples, held_out = self._training_examples(checked, y, labelling, config, sample_weight, validation)
+        _refuse_one_class(examples)
         trained, self.history_ = self._train(config, examples, held_out)
-        columns = getattr(self, "feature_names_in_", None)
-        trained.provenance[FACE] = {
-            "kind": labelling.kind,
-            "classes": labelling.classes.tolist(),
-            "features": None if self._text else self.n_features_in_,
-            "feature_names": None if columns is None else columns.tolist(),
-        }
-        self._adopt(trained)
+        self._finish(trained, labelling)
+        return self
+
+    @available_if(_descends)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+        validation: tuple[Any, Any] | None = None,
+    ) -> OrderFreeClassifier:
+        """One pass over new examples, from the weights that earlier calls (or `fit`) have left.
+
+        `classes` names all labels there will ever be and is needed in the first call. What is not trained by gradient
+        stays as the first call made it (the scale of dense features) or is made anew by every call (thresholds and the
+        decoder for each metric, from the examples it holds out); the optimiser starts afresh. Texts and the encoder
+        `linear` are refused: vocabularies and linear classifiers are made from all examples at once."""
+        first = not self.__sklearn_is_fitted__()
+        checked, labelling = self._given(X, y, reset=first)
+        labelling = self._all_classes(labelling, classes, first)
+        dense = not self._text and not hasattr(checked, "tocsr")
+        if first:
+            config = self._config(dense, labelling.kind == "column")
+        else:
+            config = self.predictor_.trained.config.model_copy(deep=True)
+        _refuse_solved(config, self._text)
+        config.training.epochs, config.training.max_updates, config.training.schedule = 1, None, "constant"
+        config.seed += not first  # other batches than in the call before
+        examples, held_out = self._training_examples(checked, y, labelling, config, sample_weight, validation)
+        if first:
+            _refuse_one_class(examples)
+            examples = [_as_wide(example, self.n_features_in_) for example in examples]
+        earlier = None if first else self.predictor_.trained
+        trained, history = self._train(config, examples, held_out, earlier)
+        if earlier is not None:
+            trained.labels = trained.labels.with_seen(earlier.labels)
+        self.history_ = [*([] if first else self.history_), *history]
+        self._finish(trained, labelling)
         return self
 
     def predict(self, X: Any) -> Any:
@@ -197,6 +221,51 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         self.n_validation_ = int(trained.provenance["valid_examples"])
         self.predictor_ = Predictor(trained)
 
+    def _given(self, X: Any, y: Any, reset: bool) -> tuple[Any, Labelling]:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")  # scikit-learn's own words
+        if reset:
+            self._text = is_text(X)
+        checked = self._checked(X, reset=reset)
+        check_consistent_length(checked, y)
+        return checked, Labelling.of(y)
+
+    def _all_classes(self, labelling: Labelling, classes: Any, first: bool) -> Labelling:
+        """How y says labels, with all classes there will ever be."""
+        known = self.classes_ if not first else labelling.classes if classes is None else np.asarray(classes)
+        if first and classes is None and labelling.kind not in ("dense", "sparse"):  # a matrix has a column for each
+            raise ValueError("classes must be passed on the first call to partial_fit.")  # scikit-learn's own words
+        if labelling.kind in ("dense", "sparse"):
+            if len(labelling.classes) != len(known):
+                raise ValueError(f"y has {len(labelling.classes)} columns, expected {len(known)}, one for each class.")
+        elif new := set(labelling.names) - {str(name) for name in known.tolist()}:
+            raise ValueError(f"y holds {min(new)!r}, which is not among the classes of the first call to partial_fit.")
+        return Labelling(labelling.kind, known)
+
+    def _training_examples(
+        self, checked: Any, y: Any, labelling: Labelling, config: Config, sample_weight: Any, validation: Any
+    ) -> tuple[list[Example], list[Example] | None]:
+        """What is trained on, and where it is given what is held out."""
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, checked, dtype=np.float64, ensure_non_negative=True)
+        examples = _labelled(self._examples(checked, config), labelling, y, weights)
+        if validation is None:
+            return examples, None
+        inputs, targets = self._checked(validation[0]), validation[1]
+        return examples, _labelled(self._examples(inputs, config), labelling.alike(targets), targets)
+
+    def _finish(self, trained: TrainedModel, labelling: Labelling) -> None:
+        """Notes in the model how y said labels, and takes it for this classifier's own."""
+        columns = getattr(self, "feature_names_in_", None)
+        trained.provenance[FACE] = {
+            "kind": labelling.kind,
+            "classes": labelling.classes.tolist(),
+            "features": None if self._text else self.n_features_in_,
+            "feature_names": None if columns is None else columns.tolist(),
+        }
+        self._adopt(trained)
+
     def _config(self, dense: bool, column: bool) -> Config:
         keys: dict[str, Any] = {"training.tensorboard": False}
         if isinstance(self.random_state, int | np.integer):
@@ -216,15 +285,23 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         return load_config(None if self.config is None else Path(self.config), given, self.preset)
 
     def _train(
-        self, config: Config, examples: list[Example], held_out: list[Example] | None
+        self,
+        config: Config,
+        examples: list[Example],
+        held_out: list[Example] | None,
+        earlier: TrainedModel | None = None,
     ) -> tuple[TrainedModel, list[dict[str, Any]]]:
         """The model and its history; the run's own directory goes, torch's threads and random state stay."""
         threads = torch.get_num_threads()
         with tempfile.TemporaryDirectory(prefix="orderfree-") as folder, torch.random.fork_rng():
             out = Path(folder) / "run"
             say = print if self.verbose else lambda _: None
+            before = None if earlier is None else Path(folder) / "earlier"
+            if earlier is not None and before is not None:
+                before.mkdir()
+                save_model(earlier, before, model_card(earlier))
             try:
-                trained = train(config, examples, held_out, out, say=say, progress=self.verbose)
+                trained = train(config, examples, held_out, out, say=say, progress=self.verbose, warm_start=before)
                 return trained, read_history(out / "history.jsonl")
             except Interrupted:
                 raise KeyboardInterrupt from None
@@ -259,3 +336,30 @@ def _labelled(examples: list[Example], labelling: Labelling, y: Any, weights: An
         )
         if weight > 0
     ]
+
+
+def _refuse_one_class(examples: list[Example]) -> None:
+    if len(seen := {label for example in examples for label in example.labels or ()}) < 2:
+        raise ValueError(f"y holds {len(seen)} class, expected at least two classes (labels) to choose from.")
+
+
+def _refuse_solved(config: Config, text: bool) -> None:
+    if text:
+        raise ValueError(
+            "partial_fit cannot read texts, whose vocabulary is made from all of them at once; use fit, or give it "
+            "features that need no fitting (scikit-learn's HashingVectorizer, sentence embeddings)."
+        )
+    if "linear" in (config.model.encoder, *config.model.encoder_options.get("parts", {})):
+        raise ValueError(
+            "partial_fit trains by gradient, and the classifiers of the encoder 'linear' are solved on all examples at "
+            "once; use fit, or choose encoder='sparse' (for a dense matrix 'dense')."
+        )
+
+
+def _as_wide(example: Example, features: int) -> Example:
+    """The same with a term of weight 0 at the end: how wide X is must not depend on the examples of the first call."""
+    given = example.features
+    if not isinstance(given, SparseVector) or (len(given.indices) and given.indices[-1] == features - 1):
+        return example
+    indices = np.append(given.indices, np.int32(features - 1))
+    return replace(example, features=SparseVector(indices, np.append(given.values, np.float32(0))))

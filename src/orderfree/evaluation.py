@@ -23,12 +23,14 @@ from .metrics.ranking import ranking_scores
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
 from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds, precision_recall
+from .tracing import likeliest, trace
 from .types import Example
 
 TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
 PAIRS_SHOWN = 20
+CANDIDATES_SHOWN = 5  # at every step of an example
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Decisions:
     thresholds: dict[str, dict[str, Threshold]]  # decoder -> metric it was tuned for -> threshold
     decoders: dict[str, str]  # metric -> the decoder that is best for it
     powers: dict[str, float]  # metric -> br_power, where joint decoding with that power is best for it
+    values: dict[str, float]  # metric -> what all that reaches here
 
 
 def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Decisions:
@@ -102,7 +105,8 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
                     best[metric], powers[metric] = (value, POWERED), power
-    return Decisions(usual, thresholds, {metric: decoder for metric, (_, decoder) in best.items()}, powers)
+    chosen = {metric: decoder for metric, (_, decoder) in best.items()}
+    return Decisions(usual, thresholds, chosen, powers, {metric: value for metric, (value, _) in best.items()})
 
 
 POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
@@ -250,7 +254,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
             if searches[predictor.resolve(d)[0]].has_order
         },
         "confused_pairs": _confused_pairs(targets, generated[shown]),
-        "examples_shown": _examples(predictions, shown),
+        "examples_shown": _examples(predictor, predictions, shown),
     }
 
 
@@ -285,8 +289,8 @@ def _confused_pairs(targets: Sequence[Sequence[str]], predicted: Sequence[Sequen
     return [{"missed": missed, "instead": instead, "count": count} for (missed, instead), count in ranked]
 
 
-def _examples(predictions: Sequence[Prediction], decoder: str) -> list[dict[str, Any]]:
-    """Mostly the surest mistakes, and a few the model got right."""
+def _examples(predictor: Predictor, predictions: Sequence[Prediction], decoder: str) -> list[dict[str, Any]]:
+    """Mostly the surest mistakes, and a few the model got right; each with how it came about."""
 
     def right(prediction: Prediction) -> bool:
         return set(prediction.label_sets[decoder].labels) == set(prediction.example.labels or ())
@@ -301,6 +305,40 @@ def _examples(predictions: Sequence[Prediction], decoder: str) -> list[dict[str,
             "target": list(prediction.example.labels or ()),
             "predicted": list(prediction.label_sets[decoder].labels),
             "log_prob": prediction.label_sets[decoder].log_prob,
+            "generation": generation(predictor, prediction.example, decoder),
         }
         for prediction in [*wrong, *correct]
     ]
+
+
+def generation(predictor: Predictor, example: Example, decoder: str) -> dict[str, Any]:
+    """How one prediction came about: the steps of the label decoder, or where there is none the likeliest labels of
+    binary relevance."""
+    told = trace(predictor, example, decoder, words=0)
+    names = (*predictor.labels.names, None)
+    br: Sequence[float] = [] if told.br_probs is None else told.br_probs.tolist()
+
+    def said(place: int) -> dict[str, Any]:
+        return {"label": names[place], "br": br[place] if place < len(br) else None}
+
+    if told.steps:
+        steps = [
+            {
+                "taken": step.taken,
+                "prob": step.prob,
+                "may_stop": step.may_stop,
+                "must_stop": step.must_stop,
+                "candidates": [
+                    {**said(place), "prob": float(step.probs[place])}
+                    for place in likeliest(predictor, step, CANDIDATES_SHOWN)
+                ],
+            }
+            for step in told.steps
+        ]
+        return {"told_by": told.told_by, "steps": steps, "br": []}
+    thresholds = [0.5] * len(br) if told.br_thresholds is None else told.br_thresholds.tolist()
+    likely = np.argsort(-np.asarray(br), kind="stable")[: 2 * CANDIDATES_SHOWN].tolist()
+    decided = [
+        {**said(place), "threshold": thresholds[place], "taken": names[place] in told.chosen.labels} for place in likely
+    ]
+    return {"told_by": None, "steps": [], "br": decided}

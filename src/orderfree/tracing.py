@@ -97,6 +97,13 @@ def trace(predictor: Predictor, example: Example, decoder: str | None = None, wo
     )
 
 
+def likeliest(predictor: Predictor, step: Step, most: int) -> list[int]:
+    """Numbers of the labels (of stopping: L) that were likeliest at a step, and of what was taken."""
+    taken = len(predictor.labels) if step.taken is None else predictor.labels.ids[step.taken]
+    shown = [place for place in np.argsort(-step.probs, kind="stable")[:most].tolist() if step.probs[place] > 0]
+    return shown if taken in shown else [*shown[: most - 1], taken]
+
+
 def _steps(
     predictor: Predictor, given: DecodeInput, sequence: list[int], spans: tuple[Span | None, ...] | None
 ) -> Iterator[Step]:

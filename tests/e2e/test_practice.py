@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e_support import Cli, Toy, environment, files_below
+from e2e_support import TINY_SPARSE, Cli, Toy, environment, files_below, sets
 
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
@@ -149,3 +149,55 @@ def test_labels_are_said_and_judged_with_their_parents(cli: Cli, model: Path, to
     parents.write_text(json.dumps({"no such": root}), encoding="utf-8")
     cli("predict", model, toy.test, "--hierarchy", parents).refused(parents, "'no such' is no label of this model")
     cli("predict", model, toy.test, "--hierarchy", tmp_path / "no.csv").refused("no.csv", "cannot be read")
+
+
+def test_likely_label_errors_are_listed(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    out = tmp_path / "suspects.csv"
+    found = json.loads(cli("audit", toy.train, "--folds", "3", "--top", "5", "--out", out, "--json").worked().out)
+    assert (found["examples"], found["folds"], found["own_examples"]) == (200, 3, False)
+    assert 0 < len(found["suspects"]) <= 5
+    scores = [suspect["score"] for suspect in found["suspects"]]
+    assert scores == sorted(scores)
+    rows = [json.loads(line) for line in toy.lines()]
+    for suspect in found["suspects"]:
+        row = rows[suspect["position"] - 1]
+        assert (suspect["id"], suspect["labels"]) == (row["id"], row["labels"])
+        assert set(suspect["wrong"]) <= set(row["labels"])
+        assert not set(suspect["missing"]) & set(row["labels"])
+        assert suspect["wrong"] or suspect["missing"]
+    assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + len(found["suspects"])
+    asked = cli("audit", toy.train, "--model", model).worked()
+    assert "was trained on this very file" in asked.err
+    assert "Of 200 examples" in asked.out
+    assert "trained on this very file" not in cli("audit", toy.test, "--model", model).worked().err
+
+
+def test_audits_that_cannot_be(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    cli("audit", toy.train, "--out", tmp_path / "a.txt").refused("a.txt", "expected a name that ends in .jsonl or .csv")
+    cli("audit", toy.train, "--model", model, "--preset", "fast").refused("give one of them")
+    cli("audit", tmp_path / "no.jsonl").refused("no.jsonl", "no such file")
+    cli("audit", "-").refused("standard input")
+    assert files_below(tmp_path) == []
+
+
+def test_an_audit_without_its_library(cli: Cli, toy: Toy, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
+    cli("audit", toy.test, "--model", model).refused('pip install "orderfree[audit]"')
+
+
+def test_a_search_for_settings_ends_in_a_model(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    out, space = tmp_path / "tuned", tmp_path / "space.yaml"
+    space.write_text("training.learning_rate: {low: 0.001, high: 0.02, log: true}\n", encoding="utf-8")
+    tune = ("tune", toy.train, "--valid", toy.valid, "--out", out, "--space", space, *sets(TINY_SPARSE))
+    cli(*tune, "--optimize-for", "f1").refused("'f1'", "micro_f1")
+    cli(*tune, "--budget", "soon").refused("--budget 'soon'")
+    cli(*tune, "--budget", "0s").refused(out, "no trial has ended yet")
+    found = json.loads(cli(*tune, "--trials", "2", "--json").worked().out)
+    assert [trial["state"] for trial in found["trials"]] == ["complete", "complete"]
+    assert found["score"] == max(trial["score"] for trial in found["trials"])
+    assert len(cli("predict", out, toy.new).worked().records()) > 0
+    shown = cli(*tune, "--trials", "2").worked()
+    assert f"{out} is the model of trial {found['best'] + 1}" in shown.out
+    assert "Search for Micro F1" in (out / "report.html").read_text(encoding="utf-8")
+    space.write_text("training.lerning_rate: {low: 0.001, high: 0.02}\n", encoding="utf-8")
+    cli(*tune).refused(space, "training.lerning_rate", "Did you mean 'learning_rate'?")

@@ -189,3 +189,13 @@ def test_runs_side_by_side(cli: Cli, model: Path, own_model: Path, toy: Toy, tmp
 def test_what_cannot_be_compared(cli: Cli, model: Path, toy: Toy) -> None:
     cli("compare", model, "--data", toy.test).refused("two or more")
     cli("compare", model, model, "--data", toy.test).refused("named twice")
+
+
+def test_figures_are_written_beside_the_page(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    figures = tmp_path / "figures"
+    done = cli("report", model, "--data", toy.test, "--out", tmp_path / "r.html", "--figures", figures).worked()
+    assert str(figures) in done.out
+    assert {"validation.svg", "thresholds.png"} <= {file.name for file in figures.iterdir()}
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert f"--figures {figures}" in page
+    assert "Step by step" in page

@@ -67,6 +67,17 @@ def comma_separated(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def seconds(text: str | None, option: str) -> float | None:
+    """`90s`, `45m` and `2h` in seconds."""
+    if text is None:
+        return None
+    units = {"s": 1, "m": 60, "h": 3600}
+    try:
+        return float(text[:-1]) * units[text[-1]]
+    except (ValueError, KeyError, IndexError):
+        raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
+
+
 def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
@@ -201,10 +212,14 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 
-def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Predictor, command: str) -> None:
-    """The page of a run: what was found of it, how it was trained, its card and how to make all that again."""
+def write_run_report(
+    path: Path, run: Path, found: dict[str, Any], predictor: Predictor, command: str, figures: Path | None = None
+) -> None:
+    """The page of a run: what was found of it, how it was trained, its card and how to make all that again; and, where
+    a folder is given, its figures as files."""
     from ..checkpoint import versions
-    from ..report.page import write_report
+    from ..report.files import write_chart_files
+    from ..report.page import run_charts, write_report
     from ..training.listeners import read_history
 
     trained = predictor.trained
@@ -223,4 +238,7 @@ def write_run_report(path: Path, run: Path, found: dict[str, Any], predictor: Pr
         "command": command,
         "text": (run / "README.md").read_text(encoding="utf-8", errors="replace"),
     }
-    write_report(path, found, read_history(run / "history.jsonl"), card)
+    history = read_history(run / "history.jsonl")
+    if figures is not None:
+        write_chart_files(run_charts(found, history, card), figures)
+    write_report(path, found, history, card)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import OrderfreeError, nearest
-from .common import AsJson, comma_separated, say
+from .common import AsJson, comma_separated, say, seconds
 
 KINDS = ("scores", "combinations", "ranking", "seen", "ranks", "positions", "frequency")
 
@@ -53,7 +53,7 @@ def reproduce(
     variant = variant or usual_variant(configs, corpus)
     plan = Plan(
         corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
-        _seconds(budget, "--budget"), _seconds(cell_budget, "--cell-budget"),
+        seconds(budget, "--budget"), seconds(cell_budget, "--cell-budget"),
     )  # fmt: skip
     plan = replace(plan, methods=known_rows(plan) if rows == "all" else comma_separated(rows))
     try:
@@ -102,17 +102,6 @@ def _whole_numbers(text: str) -> list[int]:
     if not all(name.isdigit() for name in comma_separated(text)) or not comma_separated(text):
         raise OrderfreeError(f"--seeds {text!r}: expected whole numbers separated by commas.")
     return [int(name) for name in comma_separated(text)]
-
-
-def _seconds(text: str | None, option: str) -> float | None:
-    """`90s`, `45m` and `2h` in seconds."""
-    if text is None:
-        return None
-    units = {"s": 1, "m": 60, "h": 3600}
-    try:
-        return float(text[:-1]) * units[text[-1]]
-    except (ValueError, KeyError, IndexError):
-        raise OrderfreeError(f"{option} {text!r}: expected a number with s, m or h, for example 45m.") from None
 
 
 def make_table(

@@ -16,7 +16,7 @@ import typer
 from ..errors import OrderfreeError, out_of_memory
 from ..files import refusal
 from ..machine import keep_freed_memory
-from . import commands, compare, experiments, export, practice, report, serve
+from . import audit, commands, compare, experiments, export, practice, report, serve, tune
 from .data import data_app
 
 app = typer.Typer(
@@ -46,7 +46,17 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-for command in (*commands.ALL, *practice.ALL, *experiments.ALL, *report.ALL, *compare.ALL, *serve.ALL, *export.ALL):
+for command in (
+    *commands.ALL,
+    *practice.ALL,
+    *audit.ALL,
+    *tune.ALL,
+    *experiments.ALL,
+    *report.ALL,
+    *compare.ALL,
+    *serve.ALL,
+    *export.ALL,
+):
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 for registered in data_app.registered_commands:
     assert registered.callback is not None

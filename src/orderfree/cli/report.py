@@ -24,6 +24,9 @@ def report(
         Path | None,
         typer.Option("--data", help="Labelled examples to evaluate the run on; without them, validation scores."),
     ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Folder for the figures of a run as SVG and PNG files, too.")
+    ] = None,
     decode: Decode = None,
     settings: Settings = None,
     format: Format = None,
@@ -31,17 +34,19 @@ def report(
     """Turn a run or a results folder into one self-contained HTML page."""
     if data is None and (decode or settings or format):
         raise OrderfreeError("--decode, --set and --format say how to read and evaluate --data: give that as well.")
-    options = [("--data", data), ("--decode", decode), ("--format", format), ("--out", out)]
+    options = [("--data", data), ("--decode", decode), ("--format", format), ("--out", out), ("--figures", figures)]
     options += [("--set", setting) for setting in settings or []]
     given = [word for option, value in options if value is not None for word in (option, value)]
     command = shlex.join(map(str, ["orderfree", "report", path, *given]))
     if _is_run(path):
-        _report_run(path, data, decode, settings, format, out, command)
+        _report_run(path, data, decode, settings, format, out, command, figures)
     elif data is not None:
         raise OrderfreeError(f"{path}: is a folder of results, which are evaluated already; leave --data out.")
+    elif figures is not None:
+        raise OrderfreeError(f"{path}: is a folder of results; draw its figures with `orderfree figures`.")
     else:
         _report_results(path, out, command)
-    print(f"Report written to {out}")
+    print(f"Report written to {out}" + (f", figures to {figures}" if figures is not None else ""))
 
 
 ALL = (report,)
@@ -77,6 +82,7 @@ def _report_run(
     format: str | None,
     out: Path,
     command: str,
+    figures: Path | None,
 ) -> None:
     from ..evaluation import evaluate
 
@@ -87,7 +93,7 @@ def _report_run(
         examples = reading(data, data_config, labelled=True, noun="texts to evaluate")
         decoders = judged_decoders(predictor, decode)
         found = {"model": str(run), "data": str(data), **evaluate(predictor, examples, decoders)}
-    write_run_report(out, run, found, predictor, command)
+    write_run_report(out, run, found, predictor, command, figures)
 
 
 def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:

@@ -27,7 +27,7 @@ class LabelVocabulary:
         object.__setattr__(self, "ids", {name: place for place, name in enumerate(self.names)})
 
     @classmethod
-    def count(cls, label_sets: Iterable[Sequence[str]], source: str) -> LabelVocabulary:
+    def count(cls, label_sets: Iterable[Sequence[str]], source: str, fewest: int = 2) -> LabelVocabulary:
         sets = Counter(tuple(labels) for labels in label_sets)
         counts: Counter[str] = Counter()
         for labels, times in sets.items():
@@ -35,7 +35,7 @@ class LabelVocabulary:
                 counts[label] += times
         if not counts:
             raise DataError("no example has a label; expected at least two different labels.", source)
-        if len(counts) == 1:
+        if len(counts) < fewest:
             raise DataError(
                 f"every label is {next(iter(counts))!r}; expected at least two different labels to choose from.", source
             )
@@ -55,6 +55,13 @@ class LabelVocabulary:
             tuple(sorted(place[self.names[i]] for i in ids)): times for ids, times in self.combinations.items()
         }
         return LabelVocabulary(names, counts, combinations)
+
+    def with_seen(self, earlier: LabelVocabulary) -> LabelVocabulary:
+        """The same labels, which begin with those of the earlier model, and what both have seen of them."""
+        before = (*earlier.counts, *[0] * (len(self) - len(earlier)))
+        combinations = Counter(self.combinations) + Counter(earlier.combinations)
+        counts = tuple(old + new for old, new in zip(before, self.counts, strict=True))
+        return LabelVocabulary(self.names, counts, dict(combinations))
 
     def __len__(self) -> int:
         return len(self.names)

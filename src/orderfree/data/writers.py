@@ -13,7 +13,7 @@ import io
 import itertools
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
@@ -270,6 +270,20 @@ class _CsvPredictions:
         probs = record.get("probs")
         shown = "" if probs is None else json.dumps(probs, ensure_ascii=False)
         self.rows.writerow([_inert(record["id"]), _inert(labels), record["decoder"], record["log_prob"], shown])
+
+
+def write_records(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Records of the same fields as JSON lines, or where the name ends in .csv as a table: lists and objects are JSON
+    in their cell, and what a spreadsheet would run as a formula gets a single quote in front."""
+    with _text_file(path) as file:
+        if Path(path).suffix != ".csv":
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            return
+        rows = _csv_writer(file, ",")
+        rows.writerow(list(records[0]) if records else [])
+        for record in records:
+            cells = [json.dumps(v, ensure_ascii=False) if isinstance(v, list | dict) else v for v in record.values()]
+            rows.writerow([_inert(cell) if isinstance(cell, str) else cell for cell in cells])
 
 
 def _inert(cell: str) -> str:

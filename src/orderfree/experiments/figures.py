@@ -4,19 +4,60 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from ..canvas import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    canvas,
+    columns,
+    in_style,
+    legend,
+    save,
+)
 from ..errors import OrderfreeError
-from .canvas import BLACK, LOOKS, canvas, columns, in_style, legend, line, save
 from .paper import DECODERS, METHODS, METRICS, PERFORMANCE, Row, counterpart
 from .results import Result
 from .tables import rank_table
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    colour: str
+    marker: str
+    dash: str
+
+
+# a method keeps its colour, dash and marker through all figures
+LOOKS: dict[Row, Look] = {
+    ("br", "br"): Look(GREY, "s", ":"),
+    ("br++", "br"): Look(BLACK, "s", "-."),
+    ("seq2seq", "beam"): Look(ORANGE, "^", "-"),
+    ("seq2seq-ss", "beam"): Look(ORANGE, "v", "--"),
+    ("order-free-rnn", "beam"): Look(SKY, "<", "-"),
+    ("order-free-rnn-ss", "beam"): Look(SKY, ">", "--"),
+    ("ocd-correct-prefix", "beam"): Look(PURPLE, "P", "-."),
+    ("ocd", "beam"): Look(GREEN, "o", "-"),
+    ("ocd-mtl", "beam"): Look(VERMILION, "d", "--"),
+    ("ocd-mtl", "br"): Look(PURPLE, "X", ":"),
+    ("ocd-mtl", "rescore"): Look(BLUE, "p", "-."),
+    ("ocd-mtl", "joint"): Look(VERMILION, "D", "-"),
+}
+MOST_MARKERS = 12
 
 COMPARED = tuple(row for row in LOOKS if row[0] != "ocd-mtl" or row[1] == "joint")
 CURVES: tuple[Row, ...] = (("br", "br"), ("ocd", "beam"), *(("ocd-mtl", decoder) for decoder in DECODERS))
@@ -183,3 +224,10 @@ def _name(row: Row, with_decoder: bool = False) -> str:
     method, decoder = row
     name = METHODS.get(method, method)
     return f"{name}, {DECODERS[decoder]}" if with_decoder and method == "ocd-mtl" else name
+
+
+def line(axes: Axes, row: Row, points: Sequence[tuple[float, float]], label: str) -> None:
+    if points:
+        look = LOOKS[row]
+        every = max(1, len(points) // MOST_MARKERS)
+        axes.plot(*columns(points), color=look.colour, marker=look.marker, ls=look.dash, label=label, markevery=every)

@@ -6,11 +6,9 @@ Finished cells are skipped, a cell that was cut is resumed, a cell that fails is
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,7 @@ from ..errors import OrderfreeError, nearest
 from ..evaluation import judge
 from ..inference import Prediction, Predictor
 from ..training.listeners import read_history
-from ..training.loop import Stop
+from ..training.loop import Stop, after
 from ..training.run import Interrupted, train
 from .analyses import example_f1_by_frequency
 from .results import FORMAT, USUAL, Result, result_path, write_result
@@ -126,8 +124,8 @@ def run_cell(plan: Plan, method: str, seed: int, left: float | None, say: Callab
     if not (run / "manifest.json").exists():
         stop = Stop()
         cell_left = None if plan.cell_seconds is None else max(plan.cell_seconds - spent, 0.0)
-        pause = _after(left, lambda: setattr(stop, "requested", True))
-        finish = _after(cell_left, lambda: setattr(stop, "finish", True))
+        pause = after(left, lambda: setattr(stop, "requested", True))
+        finish = after(cell_left, lambda: setattr(stop, "finish", True))
         try:
             with pause, finish:
                 train(config, files["train"], files["valid"], run, resume, say=say, stop=stop)
@@ -238,21 +236,6 @@ def _part_scores(
         predicted = list(predictor.predict(examples, decoders))
     scores: dict[str, dict[str, float]] = judge(predictor, predicted, decoders)["decoders"]
     return scores
-
-
-@contextmanager
-def _after(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
-    """Does something after so many seconds, unless the block has ended by then."""
-    if seconds is None:
-        yield
-        return
-    timer = threading.Timer(seconds, act)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def _spent(run: Path) -> float:

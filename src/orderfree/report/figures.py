@@ -36,6 +36,11 @@ class Chart:
     svg: Markup
     legend: list[tuple[str, int]]
     caption: str = ""
+    # what it was drawn from, to draw it elsewhere
+    lines: Sequence[Line] = ()
+    horizontal: str = ""
+    range: tuple[float, float] = (0.0, 1.0)  # the ends of the vertical axis
+    counts: Sequence[tuple[float, float, int]] = ()  # lower and upper end, and number, of the bars below it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,8 @@ def line_chart(
         *(_drawn(line, x_axis, y_axis, mark_highest) for line in lines),
     ]
     svg = _framed(HEIGHT, _in_words(title, lines), parts)
-    return Chart(title, svg, [(line.name, line.series % SERIES) for line in lines], caption)
+    named = [(line.name, line.series % SERIES) for line in lines]
+    return Chart(title, svg, named, caption, lines, horizontal, (y_axis.low, y_axis.high))
 
 
 def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: str, caption: str = "") -> Chart | None:
@@ -122,7 +128,9 @@ def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: st
         *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in points),
     ]
     told = "; ".join(f"predicted {predicted:.2f}, true {true:.2f}" for predicted, true in points)
-    return Chart(title, _framed(height, f"{title}: {told}.", parts), [(found.name, 0), (ideal.name, IDEAL)], caption)
+    svg, named = _framed(height, f"{title}: {told}.", parts), [(found.name, 0), (ideal.name, IDEAL)]
+    counts = [(row["lower"], row["upper"], row["count"]) for row in rows]
+    return Chart(title, svg, named, caption, (ideal, found), horizontal, counts=counts)
 
 
 def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:

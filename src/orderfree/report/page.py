@@ -40,6 +40,7 @@ SECTIONS = {
 LABELS_SHOWN = 40  # the others fold away
 LONGEST_TEXT = 450
 LARGEST_SIZE = 8
+LOSS = "Training loss"
 
 
 def write_report(path: Path, evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> None:
@@ -80,6 +81,21 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         absent_labels=len(per_label) - len(labels),
         labels_shown=LABELS_SHOWN,
     )
+
+
+def run_charts(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict[str, Any]) -> dict[str, Chart]:
+    """The charts of the page by name, those there is data for."""
+    decoders = list(evaluation.get("decoders") or {})
+    curves = {
+        "training-loss" if chart.title == LOSS else "validation": chart
+        for chart in learning_curves(history, decoders, _select_metric(card))
+    }
+    others = {
+        "positions": position_chart(evaluation.get("position_accuracy") or {}, decoders).get("chart"),
+        "reliability": shown_calibration(evaluation.get("calibration") or {}).get("chart"),
+        "thresholds": threshold_chart(evaluation.get("precision_recall") or []),
+    }
+    return {**curves, **{name: chart for name, chart in others.items() if chart}}
 
 
 def environment() -> Environment:
@@ -169,7 +185,7 @@ def learning_curves(history: list[dict[str, Any]], decoders: list[str], metric: 
     grouped = max((size for _, size in thin.values()), default=1)
     charts = [
         line_chart(
-            "Training loss",
+            LOSS,
             [Line(name, points, number) for number, (name, (points, _)) in enumerate(thin.items())],
             "updates",
             f"Each point is the mean of {grouped} records." if grouped > 1 else "",
@@ -216,7 +232,7 @@ def threshold_chart(rows: list[dict[str, float]]) -> Chart | None:
         Line(name, [(row["threshold"], row[name]) for row in rows], number)
         for number, name in enumerate(("precision", "recall"))
     ]
-    return line_chart("All labels together", lines, "threshold", low=0, high=1, whole=False)
+    return line_chart("Precision and recall of all labels together", lines, "threshold", low=0, high=1, whole=False)
 
 
 def size_table(counts: list[dict[str, int]]) -> dict[str, Any]:
@@ -260,4 +276,5 @@ def shown_example(example: dict[str, Any]) -> dict[str, Any]:
         "text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rsplit(maxsplit=1)[0] + " …",
         "chips": chips,
         "probability": None if log_prob is None else math.exp(min(log_prob, 0.0)),
+        "generation": example.get("generation") or {},
     }

@@ -11,7 +11,7 @@ from ..build import check_decoder
 from ..decoding.search import searches
 from ..errors import OrderfreeError
 from ..inference import BEST, Prediction, Predictor
-from ..tracing import Step, Trace, trace
+from ..tracing import Step, Trace, likeliest, trace
 from ..types import Example, LabelSet
 from .schema import (
     Alternatives,
@@ -104,11 +104,6 @@ def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> E
 
 def _step(predictor: Predictor, told: Trace, step: Step, candidates: int) -> StepAnswer:
     names = (*predictor.labels.names, None)
-    taken = names.index(step.taken)
-    shown = np.argsort(-step.probs, kind="stable")[:candidates].tolist()
-    shown = [place for place in shown if step.probs[place] > 0]
-    if taken not in shown:
-        shown[-1:] = [taken]
     br = told.br_probs
     attention = None
     if step.attention is not None and told.spans is not None:
@@ -124,7 +119,7 @@ def _step(predictor: Predictor, told: Trace, step: Step, candidates: int) -> Ste
                 prob=float(step.probs[place]),
                 br_prob=float(br[place]) if br is not None and names[place] is not None else None,
             )
-            for place in shown
+            for place in likeliest(predictor, step, candidates)
         ],
         attention=attention,
     )

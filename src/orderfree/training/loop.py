@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -51,6 +53,21 @@ class Stop:
 
     requested: bool = False  # save and end, to be resumed
     finish: bool = False  # validate once more and end for good, with the best found so far
+
+
+@contextmanager
+def after(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
+    """Does something after so many seconds, unless the block has ended by then."""
+    if seconds is None:
+        yield
+        return
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 @dataclass

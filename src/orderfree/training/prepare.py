@@ -143,7 +143,8 @@ def prepare(
                 yield VALID, example
 
     say(f"reading {source}")
-    labels = LabelVocabulary.count((example.labels or () for example in training_part()), source)
+    fewest = 2 if earlier is None else 1  # an earlier model has others to choose from
+    labels = LabelVocabulary.count((example.labels or () for example in training_part()), source, fewest)
     featurizer: Featurizer
     if earlier is not None:
         labels, featurizer = labels.after(earlier.labels), earlier.featurizer

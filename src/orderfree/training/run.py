@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
@@ -53,6 +53,7 @@ def train(
     stop: Stop | None = None,
     progress: bool = True,
     warm_start: Path | None = None,
+    listeners: Sequence[Listener] = (),
 ) -> TrainedModel:
     """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
     `out`, exactly. Without `valid_data`, the share `data.valid_fraction` of the training data is held out. `progress`:
@@ -61,7 +62,8 @@ def train(
     `warm_start` is the directory of an earlier model to start from: made with the same settings under `model`, it lends
     its vocabulary, labels and weights, and labels it does not have are added.
 
-    `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard; `listeners` are told
+    of every update and validation."""
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if resume and overwrite:
@@ -76,7 +78,9 @@ def train(
         with explained(out):
             stack.enter_context(making_directory(out))
             stack.enter_context(locked(out))
-        return _train(config, train_data, valid_data, out, data, resume, overwrite, say, stop, progress, warm_start)
+        return _train(
+            config, train_data, valid_data, out, data, resume, overwrite, say, stop, progress, warm_start, listeners
+        )
 
 
 def _train(
@@ -91,6 +95,7 @@ def _train(
     stop: Stop | None,
     progress: bool,
     warm_start: Path | None,
+    listeners: Sequence[Listener],
 ) -> TrainedModel:
     if not resume:
         _put_back(out)
@@ -126,7 +131,7 @@ def _train(
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
     trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say)
-    trainer.listeners = _listeners(config, out, trainer.select_decoder, progress)
+    trainer.listeners = [*_listeners(config, out, trainer.select_decoder, progress), *listeners]
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
@@ -145,6 +150,7 @@ def finish(trainer: Trainer, out: Path) -> None:
         "updates": trainer.progress.update,
         "selected_by": f"{trainer.select_decoder} {trained.config.training.select_metric}",
         "validation": found.scores,
+        "decided": found.values,
     }
     save_model(trained, out, model_card(trained))
     shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them

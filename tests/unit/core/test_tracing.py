@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import log
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 from orderfree.errors import OrderfreeError
+from orderfree.evaluation import CANDIDATES_SHOWN, generation
 from orderfree.inference import Predictor
 from orderfree.tracing import Trace, trace
 from orderfree.types import Example
@@ -185,3 +187,24 @@ def test_thresholds_by_name_leave_the_tuned_ones_alone() -> None:
     assert own is not None
     assert own.tolist() == pytest.approx([0.9 if name == "b" else 0.3 for name in trained.labels.names])
     assert Predictor(trained).thresholds("beam") is None
+
+
+@pytest.mark.parametrize("decoder", ["joint", "br"])
+def test_a_report_tells_the_steps_of_the_trace(decoder: str) -> None:
+    predictor = Predictor(made_model(3))
+    told, found = trace(predictor, TEXT, decoder), generation(predictor, TEXT, decoder)
+    assert [step["taken"] for step in found["steps"]] == [step.taken for step in told.steps]
+    for shown, step in zip(found["steps"], told.steps, strict=True):
+        assert shown["taken"] in [one["label"] for one in shown["candidates"]]
+        assert len(shown["candidates"]) <= CANDIDATES_SHOWN
+        assert max(one["prob"] for one in shown["candidates"]) == pytest.approx(float(step.probs.max()))
+    assert json.loads(json.dumps(found)) == found
+
+
+def test_a_report_of_binary_relevance_alone() -> None:
+    predictor = Predictor(made_model(3, None))
+    found = generation(predictor, TEXT, "br")
+    assert found["steps"] == []
+    assert {one["label"] for one in found["br"] if one["taken"]} == set(trace(predictor, TEXT, "br").chosen.labels)
+    probs = [one["br"] for one in found["br"]]
+    assert probs == sorted(probs, reverse=True)

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+from orderfree import canvas
 from orderfree.errors import OrderfreeError
-from orderfree.experiments import canvas
-from orderfree.experiments.figures import COMPARED, curves, frequency, positions, ranks, write_figures
+from orderfree.experiments.figures import COMPARED, LOOKS, curves, frequency, positions, ranks, write_figures
 
 MTL = ("beam", "br", "rescore", "joint")
 
@@ -123,7 +123,7 @@ def test_variants_are_not_mixed(tmp_path: Path, results, make_result):
 
 
 def test_no_two_methods_of_one_figure_look_alike():
-    looks = [(canvas.LOOKS[row].colour, canvas.LOOKS[row].dash) for row in COMPARED]
+    looks = [(LOOKS[row].colour, LOOKS[row].dash) for row in COMPARED]
     assert len(set(looks)) == len(looks)
 
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from orderfree.experiments import canvas
+from orderfree import canvas
 from orderfree.experiments.overview import (
     compared_examples,
     frequency_table,

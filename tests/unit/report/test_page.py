@@ -303,3 +303,37 @@ def test_numbers_of_labels(page):
 
 def test_labels_together(page):
     assert rows_of(page, "together") == [["Labels", "True", "Predicted"], ["rare + frequent", "2", "1"]]
+
+
+def test_an_example_is_told_step_by_step() -> None:
+    steps = [
+        {
+            "taken": ATTACK, "prob": 0.7, "may_stop": False, "must_stop": False,
+            "candidates": [{"label": ATTACK, "prob": 0.7, "br": 0.25}, {"label": None, "prob": 0.3, "br": None}],
+        },
+        {
+            "taken": None, "prob": 0.9, "may_stop": True, "must_stop": True,
+            "candidates": [{"label": None, "prob": 0.9, "br": None}],
+        },
+    ]  # fmt: skip
+    example = {"id": "1", "text": "a", "target": [], "predicted": [ATTACK], "log_prob": -1.0}
+    told = {**EVALUATION, "examples_shown": [{**example, "generation": {"told_by": "beam", "steps": steps, "br": []}}]}
+    page = render(told, [], {})
+    check_page(page)
+    shown = page[page.index('<ol class="steps">') :]
+    assert ATTACK not in shown
+    assert shown.count('class="taken"') == 2
+    assert "BR 0.250" in shown
+    assert shown.index("may not stop yet") < shown.index("2. stop") < shown.index("no more labels are allowed")
+
+
+def test_a_model_without_a_label_decoder_tells_its_likeliest_labels() -> None:
+    br = [
+        {"label": "a", "br": 0.9, "threshold": 0.4, "taken": True},
+        {"label": "b", "br": 0.1, "threshold": 0.4, "taken": False},
+    ]
+    example = {"id": "1", "text": "a", "target": [], "predicted": ["a"], "log_prob": -1.0}
+    told = {**EVALUATION, "examples_shown": [{**example, "generation": {"told_by": None, "steps": [], "br": br}}]}
+    shown = render(told, [], {}).split('<ol class="steps">')[1]
+    assert shown.count('class="taken"') == 1
+    assert "from 0.400" in shown

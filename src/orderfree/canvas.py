@@ -1,7 +1,7 @@
-"""How every figure looks: colours, lines, legend, and the files it is saved as.
+"""How every figure in a file looks: colours, legend, and the files it is saved as.
 
-A method keeps its colour, dash and marker through all figures; the colours are Okabe and Ito's, which colour-blind
-readers can tell apart, and no line is told by colour alone. The same numbers give the same SVG, byte by byte."""
+The colours are Okabe and Ito's, which colour-blind readers can tell apart, and no line is told by colour alone. The
+same numbers give the same SVG, byte by byte."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ import functools
 import importlib.util
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ..errors import OrderfreeError
-from ..files import writing_aside
-from .paper import Row
+from .errors import OrderfreeError
+from .files import writing_aside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,30 +47,6 @@ STYLE: Any = {
     "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
     "svg.hashsalt": "orderfree",  # ids inside the SVG would be random without it
 }
-MOST_MARKERS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    colour: str
-    marker: str
-    dash: str
-
-
-LOOKS: dict[Row, Look] = {
-    ("br", "br"): Look(GREY, "s", ":"),
-    ("br++", "br"): Look(BLACK, "s", "-."),
-    ("seq2seq", "beam"): Look(ORANGE, "^", "-"),
-    ("seq2seq-ss", "beam"): Look(ORANGE, "v", "--"),
-    ("order-free-rnn", "beam"): Look(SKY, "<", "-"),
-    ("order-free-rnn-ss", "beam"): Look(SKY, ">", "--"),
-    ("ocd-correct-prefix", "beam"): Look(PURPLE, "P", "-."),
-    ("ocd", "beam"): Look(GREEN, "o", "-"),
-    ("ocd-mtl", "beam"): Look(VERMILION, "d", "--"),
-    ("ocd-mtl", "br"): Look(PURPLE, "X", ":"),
-    ("ocd-mtl", "rescore"): Look(BLUE, "p", "-."),
-    ("ocd-mtl", "joint"): Look(VERMILION, "D", "-"),
-}
 
 
 def _styled() -> AbstractContextManager[None]:
@@ -101,13 +75,6 @@ def canvas(panels: int, title: str, width: float = 7.5) -> tuple[Figure, list[Ax
     figure = Figure(figsize=(width, 4.2))
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12)
     return figure, [figure.add_subplot(1, panels, place + 1) for place in range(panels)]
-
-
-def line(axes: Axes, row: Row, points: Sequence[tuple[float, float]], label: str) -> None:
-    if points:
-        look = LOOKS[row]
-        every = max(1, len(points) // MOST_MARKERS)
-        axes.plot(*columns(points), color=look.colour, marker=look.marker, ls=look.dash, label=label, markevery=every)
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:

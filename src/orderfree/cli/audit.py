@@ -1,0 +1,106 @@
+"""`orderfree audit`: likely errors in the labels of a file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import OrderfreeError
+from .common import AsJson, Format, Preset, Settings, open_run, print_table, say
+
+if TYPE_CHECKING:
+    from ..audit import Suspect
+
+SHOWN = 20  # rows of the table; --out holds all of them
+CELL = 48  # characters of a text in it
+
+
+def audit(
+    data_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled examples to look through.")],
+    model: Annotated[
+        Path | None,
+        typer.Option("--model", metavar="RUN", help="Ask a model that was trained on other examples, not folds."),
+    ] = None,
+    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Parts that judge one another.")] = 5,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the suspects to this .jsonl or .csv file.")] = None,
+    top: Annotated[int, typer.Option("--top", min=1, help="Most suspects to list, the worst first.")] = 100,
+    preset: Preset = None,
+    settings: Settings = None,
+    format: Format = None,
+    as_json: AsJson = False,
+) -> None:
+    """List likely label errors: labels that are given but unlikely, and labels that are absent but likely."""
+    from ..audit import FEWEST, audit_config, contradictions, of_model, out_of_fold, rare_labels, suspects
+    from ..data.writers import write_records
+
+    if out is not None and out.suffix not in (".jsonl", ".csv"):
+        raise OrderfreeError(f"--out {out}: expected a name that ends in .jsonl or .csv.")
+    if model is not None and preset is not None:
+        raise OrderfreeError("--preset chooses the classifiers of the folds, and --model asks none; give one of them.")
+    own_examples = False
+    if model is not None:
+        predictor, _ = open_run(model, settings, format)
+        config = predictor.trained.config
+        own_examples = _trained_on(predictor.trained.provenance, data_file)
+        opinion = of_model(predictor, data_file)
+    else:
+        given = [*(settings or []), *([f"data.format={format}"] if format else [])]
+        config = audit_config(given, preset, folds)
+        opinion = out_of_fold(config, data_file, say)
+    against = contradictions(opinion)
+    found = suspects(opinion, against, data_file, config, top)
+    number, errors = len(against.rows), int(against.errors.sum())
+    if own_examples:
+        say(f"warning: {model} was trained on this very file and believes what it has learned, errors too; leave out "
+            "--model, and examples are judged by classifiers that have not seen them")  # fmt: skip
+    if rare := rare_labels(opinion):
+        say(f"{len(rare):,} labels have fewer than {FEWEST} examples and are not judged")
+    if out is not None:
+        write_records([asdict(suspect) for suspect in found], out)
+    if as_json:
+        facts: dict[str, Any] = {"data": str(data_file), "model": None if model is None else str(model)}
+        facts |= {"folds": folds if model is None else None, "own_examples": own_examples}
+        facts |= {"examples": len(opinion.targets), "contradicted": number, "errors": errors, "labels_not_judged": rare}
+        print(json.dumps({**facts, "suspects": [asdict(suspect) for suspect in found]}, ensure_ascii=False))
+        return
+    print(f"Of {len(opinion.targets):,} examples {number:,} are contradicted, {errors:,} of them surely (*)")
+    if found:
+        print_table(("position", "id", "score", "wrong?", "missing?", "text"), [_row(one) for one in found[:SHOWN]])
+    if out is not None:
+        print(f"{len(found):,} suspects written to {out}")
+    elif len(found) > SHOWN:
+        print(f"The {SHOWN} worst are shown; --out suspects.jsonl writes {len(found):,}.")
+
+
+def _trained_on(provenance: dict[str, Any], path: Path) -> bool:
+    from ..files import fingerprint
+
+    return path.exists() and provenance.get("data", {}).get("train") == fingerprint(path)
+
+
+def _row(suspect: Suspect) -> tuple[str, ...]:
+    wrong, missing = (
+        ", ".join(f"{label} {prob:.2f}" for label, prob in labels.items()) or "-"
+        for labels in (suspect.wrong, suspect.missing)
+    )
+    cells = (
+        str(suspect.position),
+        suspect.id,
+        f"{suspect.score:.3f}" + "*" * suspect.error,
+        wrong,
+        missing,
+        suspect.text[:CELL],
+    )
+    return tuple(_plain(cell) for cell in cells)
+
+
+def _plain(cell: str) -> str:
+    """Square brackets in a label or text are no style of the table."""
+    return cell.replace("[", r"\[")
+
+
+ALL = (audit,)

@@ -1,0 +1,1 @@
+"""Hyper-parameter search: what may vary, and the trials."""
