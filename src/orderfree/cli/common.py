@@ -41,7 +41,9 @@ OptimizeFor = Annotated[
 ]
 Decode = Annotated[
     str | None,
-    typer.Option("--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal, linear or expected_f1."),
+    typer.Option(
+        "--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal, linear or expected_f1."
+    ),
 ]
 Thresholds = Annotated[
     str | None,

@@ -46,13 +46,13 @@ def train(
     config: Config,
     train_data: Data,
     valid_data: Data | None,
-    out: Path,
+    out: Path | str,
     resume: bool = False,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda _: None,
     stop: Stop | None = None,
     progress: bool = True,
-    warm_start: Path | None = None,
+    warm_start: Path | str | None = None,
 ) -> TrainedModel:
     """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
     `out`, exactly. Without `valid_data`, the share `data.valid_fraction` of the training data is held out. `progress`:
@@ -62,6 +62,8 @@ def train(
     its vocabulary, labels and weights, and labels it does not have are added.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard."""
+    out = Path(out)
+    warm_start = None if warm_start is None else Path(warm_start)
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if resume and overwrite:
