@@ -48,7 +48,8 @@ class PageRunner:
 
     def run(self, block: Block) -> None:
         if block.language == "python":
-            exec(compile(block.text.replace(SERVED, self.address), block.place, "exec"), self.names)
+            text = block.text.replace(SERVED, self.address)
+            exec(compile(text, block.place, "exec", dont_inherit=True), self.names)
             return
         for line in command_lines(block.text):
             self._command(line.replace(SERVED, self.address), block.place)

@@ -42,7 +42,7 @@ OptimizeFor = Annotated[
 Decode = Annotated[
     str | None,
     typer.Option(
-        "--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, linear, marginal, expected_f1."
+        "--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal, linear or expected_f1."
     ),
 ]
 Thresholds = Annotated[

@@ -46,13 +46,13 @@ def train(
     config: Config,
     train_data: Data,
     valid_data: Data | None,
-    out: Path,
+    out: Path | str,
     resume: bool = False,
     overwrite: bool = False,
     say: Callable[[str], None] = lambda _: None,
     stop: Stop | None = None,
     progress: bool = True,
-    warm_start: Path | None = None,
+    warm_start: Path | str | None = None,
     listeners: Sequence[Listener] = (),
 ) -> TrainedModel:
     """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
@@ -64,6 +64,8 @@ def train(
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard; `listeners` are told
     of every update and validation."""
+    out = Path(out)
+    warm_start = None if warm_start is None else Path(warm_start)
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if resume and overwrite:
