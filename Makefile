@@ -41,8 +41,11 @@ bench: install ## Speed and memory, as ratios taken in one run
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes
 	$(BIN)/python benchmarks/reliability/torture.py
 
-fuzz: install ## Damage small model directories 10,000 times and load them
+fuzz: install ## Damaged model directories, made-up requests to the service, made-up files for the readers
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	$(BIN)/python benchmarks/reliability/fuzz_models.py
+	$(BIN)/python benchmarks/reliability/fuzz_service.py
+	$(BIN)/python benchmarks/reliability/fuzz_readers.py -max_total_time=60
 
 audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) of what is installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit cyclonedx-bom pip-licenses

@@ -45,6 +45,15 @@ class DecodeOptions(BaseModel):
 class PredictRequest(DecodeOptions):
     """One text or many."""
 
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}, "texts": {"type": "null"}}},
+                {"required": ["texts"], "properties": {"texts": {"type": "array"}, "text": {"type": "null"}}},
+            ]
+        }
+    )
+
     text: str | None = Field(None, description="one text")
     texts: list[str] | None = Field(None, min_length=1, description="many texts; give this or `text`")
     alternatives: Annotated[int, Field(ge=0, le=100)] = Field(
@@ -187,3 +196,14 @@ class ModelAnswer(BaseModel):
 
 class HealthAnswer(BaseModel):
     status: Literal["ok"]
+
+
+class ProblemAnswer(BaseModel):
+    """Every refusal (RFC 9457)."""
+
+    type: str = Field(description="a place on the page /docs")
+    title: str
+    status: int
+    detail: str = Field(description="one sentence; no text is quoted")
+    request_id: str | None = Field(description="stands in the log")
+    problems: list[str] = Field([], description="of a request with several, each")
