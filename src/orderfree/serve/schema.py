@@ -26,7 +26,7 @@ class ServiceLimits:
 class DecodeOptions(BaseModel):
     """How a set is decoded; what is left out is as the model was trained."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # strict: true is not the number 1
 
     decoder: str | None = Field(None, description="one of the model's decoders; see /v1/model")
     optimize_for: str | None = Field(None, description="the decoder validation chose for this metric, instead")
