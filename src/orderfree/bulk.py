@@ -182,18 +182,16 @@ def _predict_missing(
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
     if not ray.is_initialized():
-        own = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
+        own: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **own)
     size = min(workers or int(ray.cluster_resources()["CPU"]), len(parts))
     blocks = min(len(parts), max(MOST_BLOCKS, size))
     data = ray.data.from_items([part._asdict() for part in parts], override_num_blocks=blocks)
-    done = data.map_batches(
+    done = data.map_batches(  # Ray replaces a worker that dies, and has done again what it was doing
         PartWorker,
         fn_constructor_args=(job, str(directory.resolve())),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=size),
-        max_restarts=-1,  # a worker that dies is replaced, and what it was doing done again
-        max_task_retries=-1,
     )
     try:
         for told in done.iter_rows():

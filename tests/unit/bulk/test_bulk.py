@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orderfree.bulk import COMPLETE, JOB, claim, parts_of, plan, run_on_ray
+from orderfree.bulk import COMPLETE, JOB, PartWorker, claim, parts_of, plan, run_on_ray
 from orderfree.checkpoint import save_model
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
@@ -113,32 +114,37 @@ def test_each_row_once_though_a_worker_is_killed_and_the_same_as_predict(
         assert row["log_prob"] == pytest.approx(plain.label_sets["joint"].log_prob, abs=1e-5)
         assert plain.probs is not None
         assert [prob for _, prob in row["probs"]] == pytest.approx(plain.probs.tolist(), abs=2e-6)
+    go_on_with_what_is_missing(job, tmp_path / "out")
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_job_goes_on_with_what_is_missing(run: Path, inputs: list[str], tmp_path: Path) -> None:
-    job = job_of(run, inputs, part_rows=30)
-    run_on_ray(job, tmp_path, workers=1)
-    before = rows_of(tmp_path)
-    missing = tmp_path / "part-0000002.parquet"
-    missing.unlink()
-    (tmp_path / ".part-0000002.parquet.x.part").write_bytes(b"half")  # what a killed worker leaves
-    kept = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("part-*")}
+def go_on_with_what_is_missing(job: dict[str, Any], out: Path) -> None:
+    """A directory as a killed job leaves it: a part is not there, and another is half written under another name."""
+    before = rows_of(out)
+    (out / "part-0000002.parquet").unlink()
+    (out / ".part-0000002.parquet.x.part").write_bytes(b"half")
+    kept = {path.name: path.stat().st_mtime_ns for path in out.glob("part-*")}
     advanced: list[int] = []
-    assert run_on_ray(job, tmp_path, 1, advanced.append)["kept"] == 5
-    assert advanced == [150, 30]
-    assert rows_of(tmp_path) == before
-    assert {name: (tmp_path / name).stat().st_mtime_ns for name in kept} == kept
-    assert not list(tmp_path.glob(".part-*"))
+    assert run_on_ray(job, out, 1, advanced.append)["kept"] == 45
+    assert advanced == [2 * ROWS - 4, 4]
+    assert rows_of(out) == before
+    assert {name: (out / name).stat().st_mtime_ns for name in kept} == kept
+    assert not list(out.glob(".part-*"))
 
 
-@pytest.mark.usefixtures("cluster")
-def test_a_damaged_row_is_refused_by_its_place_and_left_out_when_asked(run: Path, tmp_path: Path) -> None:
+def test_a_damaged_row_is_told_by_its_place(run: Path, tmp_path: Path) -> None:
     path = tmp_path / "bad.parquet"
-    pq.write_table(pa.table({"text": pa.array([["no text"]] * 3)}), path)
-    with pytest.raises(OrderfreeError, match=r"bad\.parquet: row 1: .*text"):
-        run_on_ray(job_of(run, [str(path)]), tmp_path / "out", workers=1)
-    assert not list((tmp_path / "out").glob("part-*"))
+    pq.write_table(pa.table({"text": ["one", None, "red fish"]}), path)
+    job = job_of(run, [str(path)])
+    batch = {name: np.array([value]) for name, value in next(parts_of(job))._asdict().items()}
+    assert "bad.parquet: row 2: " in PartWorker(job, str(tmp_path))(batch)["refusal"][0]
+    assert not list(tmp_path.glob("part-*"))
+
+
+def test_a_missing_id_is_the_place_in_the_file_whatever_was_left_out(tmp_path: Path) -> None:
+    path, options = tmp_path / "bad.parquet", DataConfig(skip_bad=True)
+    pq.write_table(pa.table({options.features_field: [[1.0], [float("nan")], [2.0], [3.0]]}), path)
+    parts = [list(read_examples(path, options, labelled=False, part=part)) for part in (range(1, 3), range(3, 4))]
+    assert [[example.id for example in part] for part in parts] == [["2"], ["3"]]
 
 
 def test_another_job_is_refused(run: Path, inputs: list[str], tmp_path: Path) -> None:
