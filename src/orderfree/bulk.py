@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
@@ -183,7 +184,7 @@ def _predict_missing(
     context.enable_progress_bars = context.print_on_execution_start = False
     if not ray.is_initialized():
         own: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR", **own)
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **own)
     size = min(workers or int(ray.cluster_resources()["CPU"]), len(parts))
     blocks = min(len(parts), max(MOST_BLOCKS, size))
     data = ray.data.from_items([part._asdict() for part in parts], override_num_blocks=blocks)
