@@ -35,7 +35,9 @@ test: lint browser ## Lint, types, import layers and all tests
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: install ## Speed and memory, as ratios taken in one run
-	$(BIN)/python benchmarks/slow_twin.py
+	$(BIN)/python benchmarks/speed/run.py
+	$(BIN)/python benchmarks/speed/scaling.py
+	$(BIN)/python benchmarks/speed/slow_twin.py
 	$(BIN)/python benchmarks/memory.py
 
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes

@@ -6,7 +6,8 @@ tokenizer.json     words of the bilstm encoder, or
 vocabulary.json    terms of the sparse encoder, or
 features.json      scale of the dense encoder's features
 embedder*          the frozen encoder of sentence embeddings, where the model reads them
-model.safetensors  weights
+model.safetensors  weights, or
+*.onnx             graphs, where the model was exported (nn/graphs.py)
 thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
 README.md          model card
@@ -33,6 +34,7 @@ from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
 from .errors import MissingLibraryError, ModelDirectoryError, out_of_memory
 from .files import fingerprint, write_json, write_text
+from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
 from .tensors import Misfit, with_weights, write_tensors
 
@@ -78,8 +80,8 @@ def versions() -> dict[str, str]:
     return {"orderfree": __version__, "torch": torch.__version__, "python": platform.python_version()}
 
 
-def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
-    """Writes all files, each atomically, the manifest last."""
+def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
+    """Writes all files, each atomically, the manifest last; returns their names."""
     directory = Path(directory)
     (directory / "manifest.json").unlink(missing_ok=True)
     content = {"format": FORMAT, "config": trained.config.model_dump(), "provenance": trained.provenance}
@@ -92,6 +94,11 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> None:
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
+    write_manifest(directory, names)
+    return names
+
+
+def write_manifest(directory: Path, names: list[str]) -> None:
     manifest = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
@@ -131,7 +138,11 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
     unlisted = [name for name in featurizer.files if (directory / name).exists() and name not in listed]
     if unlisted:
         raise ValueError(f"manifest.json does not list {unlisted[0]}")
-    network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), directory / WEIGHTS)
+    network: OrderFreeModel
+    if ENCODER in listed:  # exported: graphs in the place of weights
+        network = GraphModel(directory, listed, len(labels), int(content["provenance"]["exported"]["parameters"]))
+    else:
+        network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), directory / WEIGHTS)
     metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     _check_told(metrics, provenance, decoders_of(config))
     decided = _decided(_read_json(directory / "thresholds.json"), len(labels), decoders_of(config))
@@ -205,7 +216,7 @@ def check_directory(directory: Path) -> set[str]:
     if not isinstance(files, dict):
         raise ModelDirectoryError(f"{directory}/manifest.json: is damaged; copy or train the model again.")
     for name in FILES:
-        if name not in files:
+        if name not in files and not (name == WEIGHTS and ENCODER in files):
             raise ModelDirectoryError(
                 f"{directory}/manifest.json: does not list {name}; copy or train the model again."
             )

@@ -154,6 +154,11 @@ class ObjectiveConfig(Section):
         2,
         description="stop a sampled sequence this many steps after its number of targets; null: only at max_steps",
     )
+    sampled_labels: PositiveInt | None = Field(
+        None,
+        description="for very many labels: the label decoder learns from the targets of a batch and this many random "
+        "labels besides, in the place of all (sampled softmax); null: all",
+    )
 
 
 class TrainingConfig(Section):

@@ -46,7 +46,8 @@ class Predictor:
     def __init__(self, trained: TrainedModel) -> None:
         self.trained = trained
         self.network = trained.network.eval()
-        self.device = next(trained.network.parameters()).device
+        # an exported network keeps its weights to itself, and runs on the CPU
+        self.device = next((weights.device for weights in trained.network.parameters()), torch.device("cpu"))
         self.labels = trained.labels
         self.limits: Limits = search_limits(trained.config, trained.labels)
         self.own_thresholds: float | Mapping[str, float] | None = None  # before those tuned on validation

@@ -153,12 +153,21 @@ class Rollout:
     fed: Tensor | None = None  # (B, K) what the decoder was fed instead of the sequence (scheduled sampling)
     baseline: Tensor | None = None  # (B, K') sequences of another policy, to compare with
     barred: Tensor | None = None  # (B, L) bool, labels that are no actions: it is not known whether they are right
+    labels: Tensor | None = None  # (C,) the labels that were there to choose from, and are numbered by; None: all
 
     def inputs(self, num_labels: int) -> Tensor:
         """y~_{t-1} for every step t: what was fed, shifted right behind the start symbol (the id L)."""
         fed = self.sequence if self.fed is None else self.fed
         start = torch.full_like(fed[:, :1], num_labels)  # (B, 1)
         return torch.cat([start, fed[:, :-1]], dim=1)  # (B, K)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The labels one batch is trained on, in the place of all (objective.sampled_labels)."""
+
+    labels: Tensor  # (C,) int64, ascending
+    stands_for: Tensor  # (C,) how many labels each of them stands for in a softmax
 
 
 @dataclass(frozen=True, slots=True)

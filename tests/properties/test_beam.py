@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.exhaustive import all_sequences, exhaustive_search, path_log_prob
+from orderfree.decoding.exhaustive import all_sequences, exhaustive_search, loop_beam, path_log_prob
 from orderfree.decoding.search import searches
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.testing.contracts import decode_input, prefix_model
@@ -83,6 +83,23 @@ def test_the_same_with_a_real_label_decoder(seed: int, renormalise: bool) -> Non
     found = beam_search(decoder.step, state, 4, limits, None)
     for place in range(2):
         assert_same_ranking(listed(found, place, 4), exhaustive_search(decoder.step, one(state, place), 4, limits))
+
+
+@quick
+@given(labels_and_seed, all_limits(), st.booleans())
+def test_a_beam_over_tensors_is_the_beam_in_plain_python(problem, limits: Limits, joint: bool) -> None:
+    num_labels, seed = problem
+    step, state = prefix_model(4, num_labels, seed)
+    bonus = torch.randn(4, num_labels, generator=torch.Generator().manual_seed(seed)) if joint else None
+    found = beam_search(step, state, num_labels, limits, bonus)
+    for place in range(4):
+        own = None if bonus is None else bonus[place]
+        expected = loop_beam(step, one(state, place), num_labels, limits, own)
+        for (labels, score, path), (true_labels, true_score, true_path) in zip(
+            listed(found, place, num_labels), expected, strict=True
+        ):
+            assert labels == true_labels
+            assert (score, path) == pytest.approx((true_score, true_path), abs=1e-4)
 
 
 def naive_greedy(step: Step, state: DecoderState, num_labels: int, limits: Limits) -> tuple[tuple[int, ...], float]:

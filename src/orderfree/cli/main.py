@@ -15,7 +15,8 @@ import typer
 
 from ..errors import OrderfreeError, out_of_memory
 from ..files import refusal
-from . import commands, compare, experiments, practice, report, serve
+from ..machine import keep_freed_memory
+from . import commands, compare, experiments, export, practice, report, serve
 from .data import data_app
 
 app = typer.Typer(
@@ -23,6 +24,7 @@ app = typer.Typer(
     help="Predict sets of labels: train, evaluate and use an order-free multi-label classifier.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: drawing it would take half of its time
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -44,7 +46,7 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-for command in (*commands.ALL, *practice.ALL, *experiments.ALL, *report.ALL, *compare.ALL, *serve.ALL):
+for command in (*commands.ALL, *practice.ALL, *experiments.ALL, *report.ALL, *compare.ALL, *serve.ALL, *export.ALL):
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 for registered in data_app.registered_commands:
     assert registered.callback is not None
@@ -54,6 +56,7 @@ app.add_typer(data_app, name="data")
 
 def run(arguments: list[str] | None = None) -> Any:
     """Entry point: every error a user can cause is one sentence on stderr and an exit code."""
+    keep_freed_memory()
     try:
         app(arguments)
     except OrderfreeError as error:

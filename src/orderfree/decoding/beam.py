@@ -26,18 +26,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class _Beam:
-    """w hypotheses for each of A inputs still searched."""
+    """w hypotheses for each of A inputs still searched. Nothing in it grows with the number of labels."""
 
     sequences: Tensor  # (A, w, K) int64, <eos> where nothing is written yet
     scores: Tensor  # (A, w)
     log_probs: Tensor  # (A, w) log P_path so far
-    taken: Tensor  # (A, w, L + 1) bool
     ended: Tensor  # (A, w) bool
 
     def at(self, inputs: Tensor) -> _Beam:
-        return _Beam(
-            self.sequences[inputs], self.scores[inputs], self.log_probs[inputs], self.taken[inputs], self.ended[inputs]
-        )
+        return _Beam(self.sequences[inputs], self.scores[inputs], self.log_probs[inputs], self.ended[inputs])
 
 
 def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits, bonus: Tensor | None) -> Hypotheses:
@@ -50,9 +47,9 @@ def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits
     inputs = state.mask.shape[0]
     max_labels = min(limits.max_labels, num_labels)
     device = state.mask.device
-    if bonus is None:
-        bonus = torch.zeros(inputs, num_labels, device=device)
-    bonus = torch.cat([bonus, bonus.new_zeros(inputs, 1)], dim=1)  # (B, L + 1)
+    if bonus is not None:
+        bonus = torch.cat([bonus, bonus.new_zeros(inputs, 1)], dim=1)  # (B, L + 1)
+    keys = _label_keys(num_labels).to(device) if limits.merge_sets else None  # (L + 1,)
 
     beam = _start(inputs, num_labels, max_labels + 1, device)
     searched = torch.arange(inputs, device=device)  # (A,) inputs still in the batch
@@ -61,7 +58,7 @@ def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits
     for t in range(max_labels + 1):
         logits, state = step(previous, state)  # (A * w, L + 1)
         log_probs = _step_log_probs(logits.view(*beam.ended.shape, -1), beam, t, max_labels, limits)
-        parents, labels, beam = _advance(beam, log_probs, bonus[searched], t, limits)
+        parents, labels, beam = _advance(beam, log_probs, bonus, keys, t, limits)
         if t == max_labels:
             break
         running = (~beam.ended).any(dim=1)  # (A,)
@@ -73,12 +70,13 @@ def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits
             left, kept = (~running).nonzero()[:, 0], running.nonzero()[:, 0]
             done.append((searched[left], beam.at(left)))
             beam, searched, labels, rows = beam.at(kept), searched[kept], labels[kept], rows[kept]
+            bonus = bonus[kept] if bonus is not None else None
             state = state.select(rows.flatten(), kept)
         else:
             state = state.select(rows.flatten())
         previous = labels.flatten()
     done.append((searched, beam))
-    return _collect(done, inputs)
+    return _collect(done, inputs, num_labels)
 
 
 def _start(inputs: int, num_labels: int, steps: int, device: torch.device) -> _Beam:
@@ -86,7 +84,6 @@ def _start(inputs: int, num_labels: int, steps: int, device: torch.device) -> _B
         torch.full((inputs, 1, steps), num_labels, device=device),
         torch.zeros(inputs, 1, device=device),
         torch.zeros(inputs, 1, device=device),
-        torch.zeros(inputs, 1, num_labels + 1, dtype=torch.bool, device=device),
         torch.zeros(inputs, 1, dtype=torch.bool, device=device),
     )
 
@@ -94,56 +91,71 @@ def _start(inputs: int, num_labels: int, steps: int, device: torch.device) -> _B
 def _step_log_probs(logits: Tensor, beam: _Beam, t: int, max_labels: int, limits: Limits) -> Tensor:
     """log-probability of every continuation (A, w, L + 1), -inf where it is not allowed."""
     eos = logits.shape[-1] - 1
+    taken = beam.sequences[..., :t]  # (A, w, t): what M_t of Eq. 4 forbids; ended hypotheses are dealt with below
     if limits.renormalise:
-        logits = logits.masked_fill(beam.taken, float("-inf"))
-    log_probs = logits.float().log_softmax(dim=-1).masked_fill(beam.taken, float("-inf"))
+        log_probs = logits.float().scatter(-1, taken, float("-inf")).log_softmax(dim=-1)
+    else:
+        log_probs = logits.float().log_softmax(dim=-1).scatter_(-1, taken, float("-inf"))
     # min_labels and max_labels are the caller's wish, not the model's belief: they forbid, and nothing is renormalised
     if t < limits.min_labels and t < max_labels:
         log_probs[..., eos] = float("-inf")
     if t == max_labels:
         log_probs[..., :eos] = float("-inf")
     # an ended hypothesis goes on as itself, at no cost
-    log_probs = log_probs.masked_fill(beam.ended[..., None], float("-inf"))
-    log_probs[..., eos] = log_probs[..., eos].masked_fill(beam.ended, 0.0)
+    log_probs.masked_fill_(beam.ended[..., None], float("-inf"))
+    log_probs[..., eos].masked_fill_(beam.ended, 0.0)
     return log_probs
 
 
-def _advance(beam: _Beam, log_probs: Tensor, bonus: Tensor, t: int, limits: Limits) -> tuple[Tensor, Tensor, _Beam]:
+def _advance(
+    beam: _Beam, log_probs: Tensor, bonus: Tensor | None, keys: Tensor | None, t: int, limits: Limits
+) -> tuple[Tensor, Tensor, _Beam]:
     """The best continuations: their parents (A, w'), their labels (A, w') and the beam they make."""
     inputs, _, actions = log_probs.shape
-    eos = actions - 1
-    totals = (beam.scores[..., None] + log_probs + bonus[:, None]).view(inputs, -1)  # (A, w * (L + 1))
-    candidates = limits.width * (MERGE_FROM if limits.merge_sets else 1)
+    totals = beam.scores[..., None] + log_probs  # (A, w, L + 1)
+    if bonus is not None:
+        totals += bonus[:, None]
+    totals = totals.view(inputs, -1)  # (A, w * (L + 1))
+    candidates = limits.width * (MERGE_FROM if keys is not None else 1)
     scores, best = totals.topk(min(candidates, totals.shape[1]), dim=1)  # (A, w')
     # two hypotheses, three actions: continuation 4 is action 1 of hypothesis 1
     parents, labels = best // actions, best % actions  # (A, w')
-    path = (beam.log_probs[..., None] + log_probs).view(inputs, -1).gather(1, best)  # (A, w')
-
-    def follow(values: Tensor) -> Tensor:
-        return values.gather(1, parents[..., None].expand(-1, -1, values.shape[-1]))
-
-    taken = follow(beam.taken).scatter(2, labels[..., None], True)  # (A, w', L + 1)
-    taken[..., eos] = False
-    ended = labels == eos
-    if limits.merge_sets:
-        scores, path, kept = _merge(scores, path, taken, ended, limits.width)
-        parents, labels, ended = parents.gather(1, kept), labels.gather(1, kept), ended.gather(1, kept)
-        taken = taken.gather(1, kept[..., None].expand(-1, -1, actions))
-    sequences = follow(beam.sequences)
+    path = beam.log_probs.gather(1, parents) + log_probs.view(inputs, -1).gather(1, best)  # (A, w')
+    sequences = _follow(beam.sequences, parents)  # (A, w', K)
     sequences[:, :, t] = labels
-    return parents, labels, _Beam(sequences, scores, path, taken, ended | (scores == float("-inf")))
+    ended = labels == actions - 1
+    if keys is not None:
+        scores, path, kept = _merge(scores, path, _set_keys(sequences, ended, keys), limits.width)
+        parents, labels, ended = parents.gather(1, kept), labels.gather(1, kept), ended.gather(1, kept)
+        sequences = _follow(sequences, kept)
+    return parents, labels, _Beam(sequences, scores, path, ended | (scores == float("-inf")))
 
 
-def _merge(scores: Tensor, path: Tensor, taken: Tensor, ended: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+def _follow(sequences: Tensor, places: Tensor) -> Tensor:
+    """sequences (A, w, K), places (A, w') among the w -> (A, w', K)."""
+    return sequences.gather(1, places[..., None].expand(-1, -1, sequences.shape[-1]))
+
+
+def _label_keys(num_labels: int) -> Tensor:
+    """(L + 1,) a random number for each label, and one for having ended; the same ones always."""
+    generator = torch.Generator().manual_seed(num_labels)
+    return torch.randint(-(2**62), 2**62, (num_labels + 1,), generator=generator)
+
+
+def _set_keys(sequences: Tensor, ended: Tensor, keys: Tensor) -> Tensor:
+    """One number for each hypothesis (A, w'): the sum of its labels' keys, which the order of labels does not change.
+    Of two different sets it is the same once in 10^18."""
+    eos = len(keys) - 1
+    return keys[sequences].masked_fill(sequences == eos, 0).sum(dim=-1) + ended * keys[eos]
+
+
+def _merge(scores: Tensor, path: Tensor, sets: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
     """Adds up hypotheses (A, w') that hold the same set and have both ended or both not; the best of each stays.
 
     An order-free model spreads the probability of a set over its permutations; added up, they are the set's again.
     The state that goes on is that of the most probable permutation. Returns scores, log-probabilities, places (A, W).
     """
-    marks = torch.cat([taken[..., :-1], ended[..., None]], dim=-1).float()  # (A, w', L + 1)
-    # two sets are equal where they share as many labels as each of them has
-    size = marks.sum(dim=-1)  # (A, w')
-    same = (marks @ marks.transpose(1, 2) == size[..., None]) & (size[..., None] == size[:, None])  # (A, w', w')
+    same = sets[..., None] == sets[:, None]  # (A, w', w')
     first = ~same.tril(diagonal=-1).any(dim=-1)  # (A, w'): candidates come best first
 
     def added(values: Tensor) -> Tensor:
@@ -160,11 +172,10 @@ def _rows(parents: Tensor, width: int) -> Tensor:
     return first + parents  # (A, w')
 
 
-def _collect(done: list[tuple[Tensor, _Beam]], inputs: int) -> Hypotheses:
+def _collect(done: list[tuple[Tensor, _Beam]], inputs: int, eos: int) -> Hypotheses:
     """Beams of inputs that left the search at different steps, put back in the order of the inputs."""
     width = max(beam.scores.shape[1] for _, beam in done)
     steps = done[0][1].sequences.shape[2]
-    eos = done[0][1].taken.shape[2] - 1
     device = done[0][1].scores.device
     sequences = torch.full((inputs, width, steps), eos, device=device)
     scores = torch.full((inputs, width), float("-inf"), device=device)

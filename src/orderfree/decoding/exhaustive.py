@@ -1,4 +1,4 @@
-"""Every label sequence of a small problem, scored one by one: slow, obvious, the reference for the searches."""
+"""Slow, obvious twins of the searches: every label sequence of a small problem, and a beam in plain Python."""
 
 from __future__ import annotations
 
@@ -45,3 +45,39 @@ def exhaustive_search(
             score += sum(float(bonus[label]) for label in sequence)
         scored.append((sequence, score))
     return sorted(scored, key=lambda pair: -pair[1])
+
+
+def loop_beam(
+    step: Step, state: DecoderState, num_labels: int, limits: Limits, bonus: Tensor | None = None
+) -> list[tuple[tuple[int, ...], float, float]]:
+    """(sequence, score, log P_path) of the best hypotheses of one input, best first: beam search as one would write it
+    down, one hypothesis after another. No merging of sets."""
+    most = min(limits.max_labels, num_labels)
+    running: list[tuple[tuple[int, ...], float, float, DecoderState]] = [((), 0.0, 0.0, state)]
+    ended = running[:0]
+    for t in range(most + 1):
+        found = list(ended)
+        for labels, score, path, before in running:
+            logits, after = step(torch.tensor([labels[-1] if labels else num_labels]), before)
+            log_probs = _allowed_log_probs(logits[0], labels, limits.renormalise)
+            for action, log_prob in enumerate(log_probs):
+                too_soon = action == num_labels and t < limits.min_labels and t < most
+                if action in labels or too_soon or (action < num_labels and t == most):
+                    continue
+                gain = 0.0 if bonus is None or action == num_labels else float(bonus[action])
+                found.append(((*labels, action), score + log_prob + gain, path + log_prob, after))
+        found.sort(key=lambda hypothesis: -hypothesis[1])
+        kept = found[: limits.width]
+        ended = [hypothesis for hypothesis in kept if hypothesis[0][-1] == num_labels]
+        running = [hypothesis for hypothesis in kept if hypothesis[0][-1] != num_labels]
+        if not running:
+            break
+    return [(labels[:-1], score, path) for labels, score, path, _ in sorted(ended, key=lambda found: -found[1])]
+
+
+def _allowed_log_probs(logits: Tensor, taken: tuple[int, ...], renormalise: bool) -> list[float]:
+    logits = logits.float().clone()
+    if renormalise:
+        logits[list(taken)] = float("-inf")
+    values: list[float] = logits.log_softmax(dim=-1).tolist()
+    return values

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor, nn
 
-from ..types import EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
+from ..types import Candidates, DecoderState, EncoderInput, EncoderOutput, ModelOutput, Roll, Rollout
 from .br_decoder import BRDecoder, GivenScores, SummaryOutput
 from .chain_decoder import ChainDecoder
 from .label_decoder import LabelDecoder
+from .narrow import narrowed
 
 
 class OrderFreeModel(nn.Module):
@@ -27,19 +30,32 @@ class OrderFreeModel(nn.Module):
         self.br_decoder = br_decoder
         self.num_labels = num_labels
 
-    def forward(self, inputs: EncoderInput, roll: Roll | None = None, second_roll: Roll | None = None) -> ModelOutput:
+    def forward(
+        self,
+        inputs: EncoderInput,
+        roll: Roll | None = None,
+        second_roll: Roll | None = None,
+        candidates: Candidates | None = None,
+    ) -> ModelOutput:
         """One training pass: encode once for both decoders, let `roll` choose a label sequence, score that sequence.
 
-        `second_roll` does the same for the objective trained beside it, on the decoder's first stage.
+        `second_roll` does the same for the objective trained beside it, on the decoder's first stage. `candidates`: the
+        labels the label decoder may choose from.
         """
         encoded = self.encoder(inputs)
         br_logits = self.br_decoder(encoded) if self.br_decoder is not None else None
         if self.label_decoder is None or roll is None:
             return ModelOutput(br_logits, None, None)
-        rollout, logits = self._roll(self.label_decoder, encoded, roll)
+        decoder = self.label_decoder
+        if candidates is not None:
+            assert isinstance(decoder, LabelDecoder), "build.py refuses the others"
+            decoder = narrowed(decoder, candidates)
+            if encoded.scores is not None:
+                encoded = replace(encoded, scores=encoded.scores[:, candidates.labels])
+        rollout, logits = self._roll(decoder, encoded, roll)
         if second_roll is None:
             return ModelOutput(br_logits, rollout, logits)
-        second = self._roll(self.label_decoder.first_stage, encoded, second_roll)
+        second = self._roll(decoder.first_stage, encoded, second_roll)
         return ModelOutput(br_logits, rollout, logits, *second)
 
     def _roll(self, decoder: LabelDecoder | ChainDecoder, encoded: EncoderOutput, roll: Roll) -> tuple[Rollout, Tensor]:
@@ -47,8 +63,32 @@ class OrderFreeModel(nn.Module):
         state = decoder.start(encoded)
         with torch.no_grad():
             rollout = roll(decoder.step, state)
-        logits, _ = decoder.unroll(rollout.inputs(self.num_labels), state)
-        return rollout, logits
+        return rollout, unroll_active(decoder, rollout.inputs(decoder.num_labels), rollout.active, state)
 
     def parameter_count(self) -> int:
         return sum(parameter.numel() for parameter in self.parameters())
+
+
+WORTH = 0.6  # of all steps: with more of them left, copying the encoder's states costs as much as is saved
+
+
+def unroll_active(decoder: LabelDecoder | ChainDecoder, inputs: Tensor, active: Tensor, state: DecoderState) -> Tensor:
+    """Logits (B, K, L + 1) of sequences that end early; zero after their end, where nothing is learned.
+
+    One long sequence among many short ones would run all of them to its end. Where it pays, rows are cut into those
+    that end by some step k and those that do not, and each group runs to its own end only."""
+    rows, steps = active.shape
+    lengths = active.sum(dim=1)  # (B,)
+    ends = torch.arange(steps + 1, device=lengths.device)  # (K + 1,)
+    early = (lengths[:, None] <= ends).sum(dim=0)  # (K + 1,) rows that have ended by each step
+    cost = early * ends + (rows - early) * steps  # (K + 1,) steps run, where the cut is made there
+    cut = int(cost.argmin())
+    if int(cost[cut]) > WORTH * rows * steps:
+        return decoder.unroll(inputs, state)[0]
+    logits = state.hidden.new_zeros(rows, steps, decoder.num_labels + 1)  # (B, K, L + 1)
+    for group, last in ((lengths <= cut, cut), (lengths > cut, steps)):
+        kept = group.nonzero()[:, 0]  # (b,)
+        if len(kept):
+            found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+            logits[kept, :last] = found
+    return logits

@@ -39,7 +39,7 @@ class ResidualDecoder(LabelDecoder):
     def start(self, encoded: EncoderOutput) -> DecoderState:
         state = super().start(encoded)
         labels = self.calibrate(given_scores(encoded))  # (B, L)
-        base = torch.cat([labels, self.stop.expand(len(labels), 1)], dim=1)  # (B, L + 1)
+        base = torch.cat([labels, self.stop.expand(labels.shape[0], 1)], dim=1)  # (B, L + 1)
         return replace(state, extra=(base, torch.zeros_like(base, dtype=torch.bool)))
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:

@@ -45,7 +45,8 @@ def multitask(
         ("second", second, output.second_logits, output.second_rollout, second_weight),
     ):
         if own is not None and logits is not None and rollout is not None:
-            losses = own.step_losses(_possible(logits, rollout), rollout, targets) * rollout.active  # (B, K)
+            wanted = targets if rollout.labels is None else targets[:, rollout.labels]  # (B, L) or (B, C)
+            losses = own.step_losses(_possible(logits, rollout), rollout, wanted) * rollout.active  # (B, K)
             if weights.sequences is not None:
                 losses = losses * weights.sequences[:, None]
             divisor = len(targets) if normalise == "sequence" else rollout.active.sum()  # Eq. 10 sums over the steps

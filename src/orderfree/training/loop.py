@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+from torch.nn import functional as F
 
 from ..build import build_objective, build_second_objective, decoders_of, preferred_decoder
 from ..checkpoint import TrainedModel
@@ -25,7 +26,8 @@ from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
-from ..types import Batch, LossTerms, Roll, on_device
+from ..types import Batch, Candidates, LossTerms, Roll, on_device
+from .candidates import draw_candidates
 from .prepare import Prepared
 from .state import Progress, load_state, save_state
 from .weights import label_balance, loss_weights
@@ -161,10 +163,12 @@ class Trainer:
             for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
                 share = len(piece) / len(rows)  # losses are means over examples
                 losses = self.losses(self.to_device(self.data.train.batch(piece)))
-                self.check_finite(float(losses.total.detach()), "the loss", self.progress.update + 1)
+                read = {"loss": losses.total.detach(), **losses.terms}
+                values = torch.stack([term.detach() for term in read.values()]).tolist()  # waits for the device once
+                self.check_finite(values[0], "the loss", self.progress.update + 1)
                 self.accelerator.backward(losses.total * share)
-                for name, term in {"loss": losses.total, **losses.terms}.items():
-                    sums[name] = sums.get(name, 0.0) + float(term.detach()) * share
+                for name, value in zip(read, values, strict=True):
+                    sums[name] = sums.get(name, 0.0) + value * share
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -194,24 +198,30 @@ class Trainer:
 
     def losses(self, batch: Batch) -> LossTerms:
         settings = self.config.objective
-        output = self.model(batch.inputs, self.roller(self.objective, batch), self.roller(self.second, batch))
+        few = None if settings.sampled_labels is None else draw_candidates(batch.targets, settings.sampled_labels)
+        rolls = (self.roller(objective, batch, few) for objective in (self.objective, self.second))
+        output = self.model(batch.inputs, *rolls, few)
         return multitask(
             output, batch.targets, self.objective, settings.br_weight, settings.normalise,
             self.second, settings.second_weight, settings.br_focus, loss_weights(batch, self.balance),
         )  # fmt: skip
 
-    def roller(self, objective: SequenceObjective | None, batch: Batch) -> Roll | None:
+    def roller(self, objective: SequenceObjective | None, batch: Batch, few: Candidates | None) -> Roll | None:
         """What an objective wants to be trained on now, bound to the targets of one batch."""
         if objective is None:
             return None
-        settings, targets = self.config.objective, batch.targets
+        settings, targets, unknown, rank = self.config.objective, batch.targets, batch.unknown, objective.rank
+        if few is not None:
+            targets, unknown = targets[:, few.labels], None if unknown is None else unknown[:, few.labels]
+            kept = F.pad(few.labels, (0, 1), value=len(rank) - 1).to(rank.device)  # (C + 1,)
+            rank = rank[kept].argsort().argsort()  # 0 … C again
         plan = objective.plan(self.progress.update / self.total_updates)
         needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
         limits = needed.clamp(min=settings.max_steps)
         if settings.extra_steps is not None:
             limits = limits.minimum(needed + settings.extra_steps)
-        rank = objective.rank.to(targets.device)
-        return lambda step, state: follow(plan, step, state, targets, rank, limits, batch.unknown)
+        rank, labels = rank.to(targets.device), None if few is None else few.labels
+        return lambda step, state: replace(follow(plan, step, state, targets, rank, limits, unknown), labels=labels)
 
     def set_learning_rate(self) -> None:
         settings = self.config.training

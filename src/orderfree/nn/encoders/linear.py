@@ -57,7 +57,7 @@ class LinearEncoder(nn.Module):
                 inputs.indices, self.terms, inputs.offsets, mode="sum", per_sample_weights=inputs.weights
             )
             scores = bag + self.bias
-        mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
+        mask = torch.ones(scores.shape[0], 1, dtype=torch.bool, device=scores.device)  # (B, 1)
         return EncoderOutput(scores[:, None], mask, scores[None], scores)
 
     def contributions(self, inputs: BagInput) -> Tensor:

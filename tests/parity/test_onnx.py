@@ -1,0 +1,115 @@
+"""An exported model gives the logits of the model it was made from, and its label sets, through the same searches."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
+from orderfree.checkpoint import TrainedModel, load_model, save_model
+from orderfree.cli.main import app
+from orderfree.data.labels import LabelVocabulary
+from orderfree.errors import ModelDirectoryError, OrderfreeError
+from orderfree.export import export_onnx
+from orderfree.inference import Predictor
+from orderfree.testing.toy import toy_corpus
+from orderfree.types import Example
+
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+
+SMALL = {"label_embedding": 6, "decoder_hidden": 8, "br_hidden": 7, "br_layers": 1}
+# Others were compared by hand when this was written; exporting takes seconds.
+MODELS: dict[str, dict[str, Any]] = {
+    "bilstm": {"encoder": "bilstm", "encoder_options": {"embedding": 7, "hidden": 4, "layers": 2}, "decoder_layers": 2},
+    "linear": {"encoder": "linear"},
+}
+
+
+def examples(count: int) -> list[Example]:
+    return toy_corpus(train=count, valid=1, test=1).train
+
+
+def made(name: str, sequence: str | None = "ocd") -> TrainedModel:
+    """A model with random weights on the toy corpus."""
+    raw = {"model": {**SMALL, **MODELS[name]}, "objective": {"sequence": sequence}}
+    config = complete_config(raw, "a test")
+    corpus = examples(60)
+    torch.manual_seed(1)
+    featurizer = featurizer_class(config).fit(corpus, config.data, encoder_options(config))
+    labels = LabelVocabulary.count([example.labels or () for example in corpus], "a test")
+    network = build_network(config, featurizer.input_size, len(labels))
+    for weights in network.parameters():
+        torch.nn.init.normal_(weights, std=0.4)
+    return TrainedModel(config, labels, featurizer, network)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[TrainedModel, Path]:
+    """A model, and the directory it was exported to."""
+    trained, out = made(request.param), tmp_path_factory.mktemp("onnx") / "out"
+    assert export_onnx(trained, out, "A card.\n") == ["encoder.onnx", "start.onnx", "step.onnx", "br.onnx"]
+    return trained, out
+
+
+@torch.inference_mode()
+def test_logits(both: tuple[TrainedModel, Path]) -> None:
+    trained, out = both
+    arrays = [trained.featurizer.encode(example).arrays for example in examples(5)]
+    one, other = (side.start(trained.featurizer.collate(arrays)) for side in (Predictor(trained), Predictor.load(out)))
+    assert torch.allclose(one.br_logits, other.br_logits, atol=1e-4)
+    previous = torch.full((5,), len(trained.labels))
+    for _ in range(3):  # a few steps from the start, each on what the last one left
+        (logits, state), (found, same) = one.step(previous, one.state), other.step(previous, other.state)
+        assert torch.allclose(logits, found, atol=1e-4)
+        previous = logits[:, :-1].argmax(dim=-1)
+        one, other = replace(one, state=state), replace(other, state=same)
+
+
+def test_label_sets_of_every_decoder(both: tuple[TrainedModel, Path]) -> None:
+    trained, out = both
+    one, other = Predictor(trained), Predictor.load(out)
+    hard = [Example("empty", text=""), Example("one word", text="copper")]
+    for given in (examples(40), hard[:1], hard):  # a batch of one as well
+        for decoder in one.decoders:
+            expected = [found.label_sets[decoder] for found in one.predict(given, [decoder])]
+            got = [found.label_sets[decoder] for found in other.predict(given, [decoder])]
+            assert [set(found.labels) for found in got] == [set(found.labels) for found in expected], decoder
+            assert np.allclose([f.log_prob for f in got], [f.log_prob for f in expected], atol=1e-3)
+
+
+def test_what_cannot_be_exported_or_read_is_said(both: tuple[TrainedModel, Path], tmp_path: Path) -> None:
+    trained, out = both
+    with pytest.raises(OrderfreeError, match="is there already"):
+        export_onnx(trained, tmp_path, "")
+    with pytest.raises(OrderfreeError, match="exported one already"):
+        export_onnx(load_model(out), tmp_path / "again", "")
+    assert not (tmp_path / "again").exists()
+    damaged = tmp_path / "damaged"
+    shutil.copytree(out, damaged)
+    (damaged / "step.onnx").write_bytes(b"no graph")
+    with pytest.raises(ModelDirectoryError, match=r"step\.onnx"):
+        Predictor.load(damaged)
+
+
+def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run, out = tmp_path / "run", tmp_path / "out"
+    run.mkdir()
+    save_model(made("bilstm", sequence=None), run, "A card.\n")
+    with pytest.raises(OrderfreeError, match="--onnx"):
+        app(["export", str(run), str(out)], standalone_mode=False)
+    app(["export", "--onnx", "--int8", str(run), str(out), "--json"], standalone_mode=False)
+    assert set(json.loads(capsys.readouterr().out)["bytes"]) == {"encoder.onnx", "br.onnx"}
+    assert not (out / "model.safetensors").exists()
+    one, other = (Predictor.load(place).predict_proba(examples(20), "br") for place in (run, out))
+    assert not np.array_equal(one, other)  # eight bits are fewer
+    assert np.abs(one - other).mean() < 0.05
+    app(["inspect", str(out), "--json"], standalone_mode=False)
+    assert json.loads(capsys.readouterr().out)["parameters"] == load_model(run).network.parameter_count()
