@@ -59,6 +59,7 @@ def train(
 ) -> None:
     """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
     from ..build import load_config
+    from ..team import Team
     from ..training.run import Interrupted
     from ..training.run import train as train_run
 
@@ -84,9 +85,13 @@ def train(
             chosen, train_file, valid, out, resume, overwrite, say, warm_start=None if resume else warm_start
         )
     except Interrupted as stopped:
+        if not Team.join().leads:
+            raise typer.Exit(130) from None
         again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
+    if not Team.join().leads:  # one process speaks for all
+        return
     if as_json:
         print(
             json.dumps(
