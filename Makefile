@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install browser demo test lint bench torture fuzz audit results docs wheel clean
+.PHONY: help install browser demo test lint bench torture fuzz load audit results docs wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -43,8 +43,14 @@ bench: install ## Speed and memory, as ratios taken in one run
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes
 	$(BIN)/python benchmarks/reliability/torture.py
 
-fuzz: install ## Damage small model directories 10,000 times and load them
+fuzz: install ## Damaged model directories, made-up requests to the service, made-up files for the readers
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	$(BIN)/python benchmarks/reliability/fuzz_models.py
+	$(BIN)/python benchmarks/reliability/fuzz_service.py
+	$(BIN)/python benchmarks/reliability/fuzz_readers.py -max_total_time=60
+
+load: install ## The service under twice its load, for half an hour, stopped in the middle: MODEL=runs/x TEXTS=test.jsonl
+	$(BIN)/python benchmarks/load.py $(MODEL) $(TEXTS)
 
 audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) of what is installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pip-audit cyclonedx-bom pip-licenses

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from .metrics.ranking import ranking_scores
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
 from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds, precision_recall
+from .team import ALONE, Team
 from .tracing import likeliest, trace
 from .types import Example
 
@@ -39,9 +41,10 @@ class Validation:
     threshold: float | None  # of binary relevance, tuned on this very data for micro-F1
 
 
-def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Validation:
-    """Scores on an encoded corpus while training; labels are the model's own. Thresholds are tuned for micro-F1."""
-    targets, outputs = _decoded(predictor, corpus, decoders)
+def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], team: Team = ALONE) -> Validation:
+    """Scores on an encoded corpus while training; labels are the model's own. Thresholds are tuned for micro-F1.
+    Several processes share the work, and all come to the same scores."""
+    targets, outputs = _decoded(predictor, corpus, decoders, team)
     threshold, found = None, {}
     for decoder in decoders:
         chosen = outputs[decoder]
@@ -150,7 +153,7 @@ def _for_each_label(
 
 
 def _decoded(
-    predictor: Predictor, corpus: Corpus, decoders: Sequence[str]
+    predictor: Predictor, corpus: Corpus, decoders: Sequence[str], team: Team = ALONE
 ) -> tuple[np.ndarray, dict[str, torch.Tensor]]:
     """Targets (N, L) and, for every decoder, sets (N, L) bool, or log-odds (N, L) where a threshold makes the sets."""
     num_labels = len(predictor.labels)
@@ -159,7 +162,8 @@ def _decoded(
         d: torch.zeros(len(corpus), num_labels, dtype=torch.bool if searches[d].log_odds is None else torch.float32)
         for d in decoders
     }
-    for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
+    batches = corpus.batches(predictor.trained.config.decoding.batch_size)
+    for batch in islice(batches, team.rank, None, team.size):  # each batch is decoded by one process
         given = predictor.start(batch.inputs)
         targets[batch.rows.numpy()] = batch.targets.numpy()
         for decoder, output in outputs.items():
@@ -172,7 +176,8 @@ def _decoded(
                     found, absent = log_odds(given, predictor.limits).float().cpu(), float("-inf")
             # what is not known is neither right nor wrong: as if it had not been predicted
             output[batch.rows] = found if batch.unknown is None else found.masked_fill(batch.unknown, absent)
-    return targets, outputs
+    # rows that other processes decoded are zero here: the sum has every row once
+    return team.added(torch.from_numpy(targets)).numpy(), {name: team.added(found) for name, found in outputs.items()}
 
 
 def _probabilities(log_odds: torch.Tensor) -> np.ndarray:

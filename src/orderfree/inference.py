@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from .build import check_decoder, decoders_of, default_decoder, search_limits
 from .checkpoint import Threshold, TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
+from .data.hierarchy import Hierarchy
 from .decoding.beam import Limits
 from .decoding.marginals import label_marginals
 from .decoding.search import searches, set_log_prob
@@ -247,6 +249,25 @@ class Predictor:
         named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged.values()]
         (labels, log_prob), *others = named
         return LabelSet(labels, log_prob, tuple(others))
+
+
+def prediction_record(
+    predictor: Predictor, prediction: Prediction, decoder: str, parents: Hierarchy | None, probs: str
+) -> dict[str, Any]:
+    """What `orderfree predict` writes of one prediction. `probs`: all, predicted or none; `parents` are said too."""
+    found = prediction.label_sets[decoder]
+    labels = found.labels if parents is None else parents.closed(found.labels)
+    shown = None
+    if prediction.probs is not None and probs != "none":
+        names = predictor.labels.names if probs == "all" else labels
+        shown = {name: round(float(prediction.probs[predictor.labels.ids[name]]), 6) for name in names}
+    return {
+        "id": prediction.example.id,
+        "labels": list(labels),
+        "decoder": predictor.resolve(decoder)[0],
+        "log_prob": found.log_prob,
+        "probs": shown,
+    }
 
 
 def read_ahead(examples: Iterable[Example], most: int) -> Iterator[list[Example]]:

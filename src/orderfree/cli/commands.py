@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from .bulk import Engine, PartRows, Workers, predict_in_parts
 from .common import (
     AsJson,
     ConfigFile,
@@ -38,7 +39,6 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..checkpoint import TrainedModel
-    from ..inference import Predictor
 
 
 def train(
@@ -59,6 +59,7 @@ def train(
 ) -> None:
     """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
     from ..build import load_config
+    from ..team import Team
     from ..training.run import Interrupted
     from ..training.run import train as train_run
 
@@ -84,9 +85,13 @@ def train(
             chosen, train_file, valid, out, resume, overwrite, say, warm_start=None if resume else warm_start
         )
     except Interrupted as stopped:
+        if not Team.join().leads:
+            raise typer.Exit(130) from None
         again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
         say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
+    if not Team.join().leads:  # one process speaks for all
+        return
     if as_json:
         print(
             json.dumps(
@@ -145,7 +150,10 @@ def evaluate(
 
 def predict(
     run: RunDirectory,
-    input_file: Annotated[str, typer.Argument(metavar="INPUT", help="Examples, labelled or not; - is standard input.")],
+    inputs: Annotated[
+        list[str],
+        typer.Argument(metavar="INPUT", help="Examples, labelled or not; - is standard input. Several with --engine."),
+    ],
     out: Annotated[str, typer.Option("--out", help="File to write; - is standard output.")] = "-",
     out_format: Annotated[
         str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default the name of --out tells.")
@@ -161,31 +169,35 @@ def predict(
     settings: Settings = None,
     format: Format = None,
     skip_bad: SkipBad = False,
+    engine: Engine = None,
+    workers: Workers = None,
+    part_rows: PartRows = 20_000,
 ) -> None:
     """Predict the label sets of new examples."""
     from ..data.writers import open_prediction_writer
+    from ..inference import prediction_record
 
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
+    if engine is not None:
+        if alternatives or out_format not in (None, "parquet"):
+            raise OrderfreeError("--engine writes Parquet, which holds no --alternatives; leave both options out.")
+        predict_in_parts(engine, run, inputs, out, predictor, decoder, hierarchy, probs, workers, part_rows)
+        return
+    if len(inputs) > 1:
+        raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
     parents = read_hierarchy(hierarchy, predictor)
-    examples = reading(input_file, data, labelled=False, noun="inputs")
+    examples = reading(inputs[0], data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     truncated = 0
     with open_prediction_writer(out, kind) as writer:
         for prediction in predictor.predict(examples, [decoder]):
-            found = prediction.label_sets[decoder]
-            labels = found.labels if parents is None else parents.closed(found.labels)
-            record: dict[str, Any] = {
-                "id": prediction.example.id,
-                "labels": list(labels),
-                "decoder": predictor.resolve(decoder)[0],
-                "log_prob": found.log_prob,
-                "probs": _chosen_probs(predictor, prediction.probs, labels, probs),
-            }
+            record = prediction_record(predictor, prediction, decoder, parents, probs)
             if alternatives:
-                record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in found.alternatives]
+                others = prediction.label_sets[decoder].alternatives
+                record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in others]
             writer.write(record)
             truncated += prediction.truncated
     if truncated:
@@ -326,10 +338,3 @@ def _tuned(trained: TrainedModel, metric: str, decoder: str) -> str:
 
 
 ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
-
-
-def _chosen_probs(predictor: Predictor, probs: Any, labels: tuple[str, ...], which: str) -> dict[str, float] | None:
-    if probs is None or which == "none":
-        return None
-    names = predictor.labels.names if which == "all" else labels
-    return {name: round(float(probs[predictor.labels.ids[name]]), 6) for name in names}

@@ -232,18 +232,19 @@ class PredictionWriter(Protocol):
 
 
 @contextlib.contextmanager
-def open_prediction_writer(path: str, format: str) -> Iterator[PredictionWriter]:
+def open_prediction_writer(path: str, format: str, more: tuple[str, ...] = ()) -> Iterator[PredictionWriter]:
     """Takes records with id, labels, decoder, log_prob, probs and perhaps alternatives; path "-" is standard output.
 
     jsonl holds a record as it is; csv and parquet leave the alternatives out. In csv the labels stand in one cell,
     joined by commas, or as a JSON array if a label holds a comma or the cell would begin with "["; probs are a JSON
-    object; an id or labels cell that a spreadsheet would run as a formula gets a single quote in front."""
+    object; an id or labels cell that a spreadsheet would run as a formula gets a single quote in front. `more`: further
+    columns of text, in parquet."""
     if format not in ("jsonl", "csv", "parquet"):
         raise ConfigError(f"cannot write predictions as {format!r}; known: csv, jsonl, parquet.")
     if format == "parquet":
         if path == STDIN:
             raise DataError("Parquet cannot be written to standard output; name a file or choose jsonl.")
-        with _parquet_file(Path(path), _prediction_schema()) as rows:
+        with _parquet_file(Path(path), _prediction_schema(more)) as rows:
             yield rows
         return
     with _text_file(path) as file:
@@ -290,9 +291,9 @@ def _inert(cell: str) -> str:
     return f"'{cell}" if cell.startswith(FORMULA_STARTS) else cell
 
 
-def _prediction_schema() -> pa.Schema:
+def _prediction_schema(more: tuple[str, ...]) -> pa.Schema:
     types = [pa.string(), pa.list_(pa.string()), pa.string(), pa.float64(), pa.map_(pa.string(), pa.float64())]
-    return pa.schema(list(zip(PREDICTION_COLUMNS, types, strict=True)))
+    return pa.schema([*zip(PREDICTION_COLUMNS, types, strict=True), *((name, pa.string()) for name in more)])
 
 
 class _ParquetRows:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -34,10 +36,12 @@ def multitask(
     second_weight: float = 1.0,
     br_focus: float = 0.0,
     weights: LossWeights = LossWeights(),  # noqa: B008  (frozen: there is one for all calls)
+    steps_of: Callable[[Tensor], Tensor] = Tensor.sum,
 ) -> LossTerms:
     """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out.
 
-    A second objective of the label decoder is added in the same way."""
+    A second objective of the label decoder is added in the same way. `steps_of` counts the steps that are active, for
+    `normalise` "step"; processes that share a batch count those of all."""
     terms: dict[str, Tensor] = {}
     total = torch.zeros((), device=targets.device)
     for name, own, logits, rollout, weight in (
@@ -49,7 +53,9 @@ def multitask(
             losses = own.step_losses(_possible(logits, rollout), rollout, wanted) * rollout.active  # (B, K)
             if weights.sequences is not None:
                 losses = losses * weights.sequences[:, None]
-            divisor = len(targets) if normalise == "sequence" else rollout.active.sum()  # Eq. 10 sums over the steps
+            divisor = (
+                len(targets) if normalise == "sequence" else steps_of(rollout.active)
+            )  # Eq. 10 sums over the steps
             terms[name] = losses.sum() / divisor
             total = total + weight * terms[name]
     if output.br_logits is not None:

@@ -37,9 +37,10 @@ COMPARED = 12  # labels of the comparison, besides those chosen
 
 def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, str, str]:
     """The predictor with these options, the decoder to ask it for, and the decoder's plain name; wrong ones refused."""
-    if options.decoder and options.optimize_for:
+    if options.decoder is not None and options.optimize_for is not None:
         raise OrderfreeError("`decoder` names one and `optimize_for` lets validation choose one; give one of them.")
-    decoder = options.decoder or (BEST + options.optimize_for if options.optimize_for else predictor.default_decoder)
+    chosen = predictor.default_decoder if options.optimize_for is None else BEST + options.optimize_for
+    decoder = chosen if options.decoder is None else options.decoder
     if options.decoder is not None and options.decoder.startswith(BEST):
         raise OrderfreeError(f"`decoder` is {decoder!r}; give the metric as `optimize_for`.")
     name, _ = predictor.resolve(decoder)

@@ -28,15 +28,20 @@ from .schema import (
     ModelAnswer,
     PredictAnswer,
     PredictRequest,
+    ProblemAnswer,
     ServiceLimits,
 )
 
 PAGE = Path(__file__).parent / "page"
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"description": title, "content": {"application/problem+json": {}}}
+    status: {
+        "description": title,
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}},
+    }
     for status, title in KINDS.values()
-    if status in (401, 413, 422, 429, 503, 504)
+    if status not in (404, 405)  # no answer of an address that is there
 }
+FACTS: dict[int | str, dict[str, Any]] = {status: REFUSALS[status] for status in (401, 408, 413, 421, 500)}
 
 
 def create_app(
@@ -60,6 +65,7 @@ def create_app(
     _add_questions(app, predictor, batcher, limits, log_texts)
     _add_facts(app, describe(predictor, name, limits), batcher, measures)
     _add_pages(app)
+    _name_choices(app, predictor)
     return app
 
 
@@ -96,21 +102,21 @@ def _add_questions(
 
 
 def _add_facts(app: FastAPI, described: ModelAnswer, batcher: Batcher, measures: Measures) -> None:
-    @app.get("/v1/model", summary="What the model is and what it can be asked")
+    @app.get("/v1/model", responses=FACTS, summary="What the model is and what it can be asked")
     async def model() -> ModelAnswer:
         return described
 
-    @app.get("/healthz", summary="Whether the process is alive")
+    @app.get("/healthz", responses=FACTS, summary="Whether the process is alive")
     async def alive() -> HealthAnswer:
         return HealthAnswer(status="ok")
 
-    @app.get("/readyz", responses={503: REFUSALS[503]}, summary="Whether new requests are welcome")
+    @app.get("/readyz", responses=FACTS | {503: REFUSALS[503]}, summary="Whether new requests are welcome")
     async def ready() -> HealthAnswer:
         if batcher.stopping:
             raise Problem("stopping", "the service is stopping.")
         return HealthAnswer(status="ok")
 
-    @app.get("/metrics", response_class=PlainTextResponse, summary="Counts for Prometheus")
+    @app.get("/metrics", responses=FACTS, response_class=PlainTextResponse, summary="Counts for Prometheus")
     async def counts() -> Response:
         return Response(measures.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -125,6 +131,17 @@ def _add_pages(app: FastAPI) -> None:
     @app.get("/docs", include_in_schema=False)
     async def documented() -> HTMLResponse:
         return HTMLResponse(pages.get_template("docs.html.j2").render(api=app.openapi(), problems=KINDS))
+
+
+def _name_choices(app: FastAPI, predictor: Predictor) -> None:
+    """Puts into the OpenAPI document what only the model knows, and the refusals that are not made by FastAPI."""
+    schemas = app.openapi()["components"]["schemas"]
+    schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema()
+    known = {"decoder": list(predictor.decoders), "optimize_for": list(predictor.trained.decisions)}
+    for request in ("PredictRequest", "ExplainRequest"):
+        for field, names in known.items():
+            choice = [{"type": "string", "enum": names}] if names else []
+            schemas[request]["properties"][field]["anyOf"] = [*choice, {"type": "null"}]
 
 
 def _add_file(app: FastAPI, path: str, file: str, kind: str) -> None:

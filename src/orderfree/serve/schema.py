@@ -26,7 +26,7 @@ class ServiceLimits:
 class DecodeOptions(BaseModel):
     """How a set is decoded; what is left out is as the model was trained."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # strict: true is not the number 1
 
     decoder: str | None = Field(None, description="one of the model's decoders; see /v1/model")
     optimize_for: str | None = Field(None, description="the decoder validation chose for this metric, instead")
@@ -44,6 +44,15 @@ class DecodeOptions(BaseModel):
 
 class PredictRequest(DecodeOptions):
     """One text or many."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["text"], "properties": {"text": {"type": "string"}, "texts": {"type": "null"}}},
+                {"required": ["texts"], "properties": {"texts": {"type": "array"}, "text": {"type": "null"}}},
+            ]
+        }
+    )
 
     text: str | None = Field(None, description="one text")
     texts: list[str] | None = Field(None, min_length=1, description="many texts; give this or `text`")
@@ -187,3 +196,14 @@ class ModelAnswer(BaseModel):
 
 class HealthAnswer(BaseModel):
     status: Literal["ok"]
+
+
+class ProblemAnswer(BaseModel):
+    """Every refusal (RFC 9457)."""
+
+    type: str = Field(description="a place on the page /docs")
+    title: str
+    status: int
+    detail: str = Field(description="one sentence; no text is quoted")
+    request_id: str | None = Field(description="stands in the log")
+    problems: list[str] = Field([], description="of a request with several, each")

@@ -28,6 +28,7 @@ from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
+from ..team import ALONE, Team
 from ..types import Batch, Candidates, LossTerms, Roll, on_device
 from .candidates import draw_candidates
 from .prepare import Prepared
@@ -79,6 +80,7 @@ class Trainer:
     stop: Stop = field(default_factory=Stop)
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = lambda _: None
+    team: Team = ALONE
 
     def __post_init__(self) -> None:
         self.config = self.trained.config
@@ -96,7 +98,9 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        self.model, self.optimizer = self.accelerator.prepare(self.network, optimizer)
+        # moved and compiled as accelerate is told to, but not wrapped: the team adds up gradients itself
+        self.model = self.accelerator.prepare_model(self.network, evaluation_mode=True).to(self.accelerator.device)
+        self.optimizer = self.accelerator.prepare_optimizer(optimizer)
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.saved_at = self.clock()
@@ -113,9 +117,15 @@ class Trainer:
 
     def fit(self) -> bool:
         """Trains to the end, from the last saved state if there is one. False: stopped before the end, and saved."""
+        if not self.team.leads:
+            self.team.wait()  # the first process removes a state that is damaged
         resumed = load_state(self.directory, self.network, self.optimizer, self.say)
         if resumed is not None:
             self.progress, self.best = resumed
+        if self.team.leads:
+            self.team.wait()
+        if self.team.size > 1:
+            self.progress.pieces = 1  # a share of a batch is small, and processes must stay in step
         for listener in self.listeners:
             listener.started(self.progress, self.total_updates)
         try:
@@ -140,9 +150,7 @@ class Trainer:
     def run_epoch(self) -> bool:
         batches = self.epoch_batches()
         while self.progress.batch < len(batches) and not self.progress.finished:
-            # several processes share every batch: each takes its own rows of it
-            rows = batches[self.progress.batch][self.accelerator.process_index :: self.accelerator.num_processes]
-            loss = self.train_step(rows)
+            loss = self.train_step(batches[self.progress.batch])
             self.progress.batch += 1
             self.progress.update += 1
             for listener in self.listeners:
@@ -159,11 +167,15 @@ class Trainer:
                 return False
         return True
 
-    def train_step(self, rows: np.ndarray) -> float:
+    def train_step(self, batch: np.ndarray) -> float:
+        """One update from the rows of a batch, which several processes share."""
         self.model.train()
         self.set_learning_rate()
+        rows, self.share = self.team.share_of(batch)
+        self.team.seed(self.config.seed, self.progress.update)
         while (terms := self.descend(rows)) is None:
             self.halve(len(rows))
+        terms = self.add_up(terms)
         norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm))
         self.check_finite(norm, "the gradient's norm", self.progress.update + 1)
         self.optimizer.step()
@@ -178,7 +190,7 @@ class Trainer:
         sums: dict[str, float] = {}
         try:
             for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
-                share = len(piece) / len(rows)  # losses are means over examples
+                share = self.share * len(piece) / len(rows)  # losses are means over examples
                 losses = self.losses(self.to_device(self.data.train.batch(piece)))
                 read = {"loss": losses.total.detach(), **losses.terms}
                 values = torch.stack([term.detach() for term in read.values()]).tolist()  # waits for the device once
@@ -192,6 +204,19 @@ class Trainer:
             return None
         return sums
 
+    def add_up(self, terms: dict[str, float]) -> dict[str, float]:
+        """Gradient and losses of the whole batch; who is told to stop, tells the others."""
+        wishes = [float(self.stop.requested), float(self.stop.finish)]
+        *values, stop, finish = self.team.add_gradients(self.network.parameters(), [*terms.values(), *wishes])
+        if self.team.size > 1:
+            self.stop.requested, self.stop.finish = stop > 0, finish > 0
+        self.team.average_statistics(self.network)
+        return dict(zip(terms, values, strict=True))
+
+    def steps_of(self, active: Tensor) -> Tensor:
+        """What makes the shares of all processes add up to the mean over all their steps."""
+        return self.team.added(active.sum()) * (self.share if self.team.size > 1 else 1)
+
     def halve(self, rows: int) -> None:
         """From now on a batch is computed in twice as many pieces. The update stays the same but for rounding, the
         labels that are sampled and, with `br_batch_norm`, what is normalised by."""
@@ -200,7 +225,7 @@ class Trainer:
             torch.cuda.empty_cache()
         self.progress.pieces *= 2
         # a piece of one has no spread to normalise by, and processes that share a batch must stay in step
-        if rows < 2 * self.progress.pieces or self.accelerator.num_processes > 1:
+        if rows < 2 * self.progress.pieces or self.team.size > 1:
             raise TrainingError(
                 f"there is not enough memory for {rows:,} examples at update {self.progress.update + 1:,}; the last "
                 "saved state is kept. Lower training.batch_size, data.max_words or the sizes under model, and start "
@@ -221,6 +246,7 @@ class Trainer:
         return multitask(
             output, batch.targets, self.objective, settings.br_weight, settings.normalise,
             self.second, settings.second_weight, settings.br_focus, loss_weights(batch, self.balance),
+            self.steps_of,
         )  # fmt: skip
 
     def roller(self, objective: SequenceObjective | None, batch: Batch, few: Candidates | None) -> Roll | None:
@@ -262,7 +288,7 @@ class Trainer:
 
     def run_validation(self) -> None:
         self.check_weights()
-        found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders)
+        found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
         score = found.scores[self.select_decoder][self.config.training.select_metric]
         progress = self.progress
         if progress.best_score is None or score > progress.best_score:
@@ -308,6 +334,6 @@ class Trainer:
 
     def save(self) -> None:
         self.check_weights()
-        if self.accelerator.is_main_process:
+        if self.team.leads:
             save_state(self.directory, self.progress, self.network, self.optimizer, self.best)
         self.saved_at = self.clock()

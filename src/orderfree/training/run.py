@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,10 +21,12 @@ from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
+from ..nn.model import OrderFreeModel
+from ..team import Team
 from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
-from .prepare import PRETRAINED, Data, fingerprints, prepare
+from .prepare import PRETRAINED, Data, Prepared, fingerprints, prepare
 from .solve import start_encoder
 from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
@@ -66,6 +69,9 @@ def train(
     of every update and validation."""
     out = Path(out)
     warm_start = None if warm_start is None else Path(warm_start)
+    team = Team.join()
+    if not team.leads:
+        return _assist(train_data, valid_data, out, stop or Stop(), team)
     if warm_start is not None and warm_start.resolve() == out.resolve():
         raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
     if resume and overwrite:
@@ -81,7 +87,19 @@ def train(
             stack.enter_context(making_directory(out))
             stack.enter_context(locked(out))
         return _train(
-            config, train_data, valid_data, out, data, resume, overwrite, say, stop, progress, warm_start, listeners
+            config,
+            train_data,
+            valid_data,
+            out,
+            data,
+            resume,
+            overwrite,
+            say,
+            stop,
+            progress,
+            warm_start,
+            listeners,
+            team,
         )
 
 
@@ -98,6 +116,7 @@ def _train(
     progress: bool,
     warm_start: Path | None,
     listeners: Sequence[Listener],
+    team: Team,
 ) -> TrainedModel:
     if not resume:
         _put_back(out)
@@ -118,26 +137,64 @@ def _train(
         torch.set_num_threads(threads)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
-        earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
-        prepared = prepare(config, train_data, valid_data, cache, say, earlier)
+        prepared, earlier = _prepared(config, train_data, valid_data, out, cache, say)
         if fingerprints(config, train_data, valid_data) != data:
             changed = train_data if isinstance(train_data, str | Path) else None
             raise DataError("was changed while it was read; start again when nobody writes to it.", changed)
-        torch.manual_seed(config.seed)
-        network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
-        balance = label_balance(config, prepared.labels, len(prepared.train))
-        start_encoder(network, prepared.train, cache, config.seed, say, balance)
-        if earlier is not None:
-            adopt_weights(network, earlier)
+        network = _network(config, prepared, earlier, cache, say)
+    team.wait()  # the others find everything in the directory
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
-    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say)
+    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say, team=team)
     trainer.listeners = [*_listeners(config, out, trainer.select_decoder, progress), *listeners]
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
     finish(trainer, out)
+    return trained
+
+
+def _prepared(
+    config: Config, train_data: Data, valid_data: Data | None, out: Path, cache: Path, say: Callable[[str], None]
+) -> tuple[Prepared, TrainedModel | None]:
+    """The corpora, encoded into `cache`, and the model to start from, where there is one."""
+    earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
+    return prepare(config, train_data, valid_data, cache, say, earlier), earlier
+
+
+def _network(
+    config: Config, prepared: Prepared, earlier: TrainedModel | None, cache: Path, say: Callable[[str], None]
+) -> OrderFreeModel:
+    """As it is before the first update."""
+    torch.manual_seed(config.seed)
+    network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
+    balance = label_balance(config, prepared.labels, len(prepared.train))
+    start_encoder(network, prepared.train, cache, config.seed, say, balance)
+    if earlier is not None:
+        adopt_weights(network, earlier)
+    return network
+
+
+def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, team: Team) -> TrainedModel:
+    """What every process but the first does: waits until that one has started the run, takes settings and solved
+    encoders from its directory, encodes the data for itself, and trains along. It writes nothing there."""
+    team.wait()
+    record = json.loads((out / TRAINING / RECORD).read_text(encoding="utf-8"))
+    config = complete_config(record["config"], str(out / TRAINING / RECORD))
+    torch.set_num_threads(int(record["threads"]))
+
+    def silent(line: str) -> None:
+        pass
+
+    with tempfile.TemporaryDirectory() as own:
+        prepared, earlier = _prepared(config, train_data, valid_data, out, Path(own), silent)
+        network = _network(config, prepared, earlier, out / TRAINING / "data", silent)
+        trained = TrainedModel(config, prepared.labels, prepared.featurizer, network)
+        trainer = Trainer(trained, prepared, out / TRAINING, stop=stop, team=team)
+        with _stopping_cleanly(trainer.stop):
+            if not trainer.fit():
+                raise Interrupted("stopped with the other processes")
     return trained
 
 

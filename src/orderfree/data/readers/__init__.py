@@ -106,12 +106,18 @@ def companions(path: str | Path, format: str) -> dict[str, list[Path]]:
 
 
 def read_examples(
-    path: str | Path, options: DataConfig, *, labelled: bool, counts: ReadCounts | None = None
+    path: str | Path,
+    options: DataConfig,
+    *,
+    labelled: bool,
+    counts: ReadCounts | None = None,
+    part: range | None = None,
 ) -> Iterator[Example]:
     """Streams the examples of a file ("-": standard input), each checked and with each label once.
 
-    `labelled`: every example must say its labels; otherwise labels are ignored and come out as None."""
-    source = Source(str(path), labelled)
+    `labelled`: every example must say its labels; otherwise labels are ignored and come out as None. `part`: only these
+    rows of a Parquet file."""
+    source = Source(str(path), labelled, part=part)
     name = _format_of(source) if options.format == "auto" else options.format
     counts = ReadCounts() if counts is None else counts
     classes = ClassList.read(options.classes) if options.classes and labelled else None
@@ -126,7 +132,7 @@ def read_examples(
         yield example
         source.position += 1
     counts.skipped += source.skipped
-    if source.position == 0:
+    if source.position == 0 and part is None:
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 
 

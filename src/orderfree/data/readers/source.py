@@ -44,6 +44,9 @@ class Source:
     labels_path: str | None = None  # where labels have a file of their own
     file: str | None = None  # of a folder: the file reading has come to
     offset: int | None = None  # or a byte of a file of records, counted from 0
+    part: range | None = (
+        None  # of a Parquet table: the rows to read, counted from 0; an id that is missing is the row's
+    )
     skipped: int = 0  # what was damaged and left out, where that is allowed (data.skip_bad)
 
     @property

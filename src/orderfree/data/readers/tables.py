@@ -51,20 +51,33 @@ def read_tsv(source: Source, options: DataConfig) -> Iterator[Example]:
 
 @readers.register("parquet")
 def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
-    read = 0
     with source.open_seekable() as file:
         try:
             table = pq.ParquetFile(file)
             columns = _choose(table.schema_arrow.names, options, source, options.features_field)
-            for batch in table.iter_batches(batch_size=1000, columns=columns.names()):
-                for number, row in enumerate(batch.to_pylist(), start=read + 1):
+            part = source.part or range(table.metadata.num_rows)
+            groups, read = _row_groups(table.metadata, part)
+            for batch in table.iter_batches(batch_size=1000, row_groups=groups, columns=columns.names()):
+                before = max(part.start - read, 0)
+                wanted = batch.slice(before, max(part.stop - read - before, 0))
+                for number, row in enumerate(wanted.to_pylist(), start=read + before + 1):
                     source.row = number
+                    if source.part is not None:
+                        source.position = number - 1
                     features = _features(row, columns, table.schema_arrow, source)
                     yield replace(_example(row, columns, options, source), features=features)
                 read += len(batch)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
             raise source.error(f"is not a readable Parquet file ({reason}); check the file or its format.") from None
+
+
+def _row_groups(metadata: pq.FileMetaData, part: range) -> tuple[list[int], int]:
+    """The row groups that hold rows of this part, and how many rows stand before them."""
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    starts = [sum(sizes[:group]) for group in range(len(sizes) + 1)]
+    groups = [g for g in range(len(sizes)) if starts[g] < part.stop and part.start < starts[g + 1]]
+    return groups, starts[groups[0]] if groups else 0
 
 
 def _read_delimited(source: Source, options: DataConfig, delimiter: str) -> Iterator[Example]:

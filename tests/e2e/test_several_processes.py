@@ -1,0 +1,118 @@
+"""Training shared by two processes, as torchrun starts them: the same model as one process trains, and kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+from e2e_support import TINY_SPARSE, Cli, Toy, environment, sets
+from safetensors.torch import load_file
+
+from orderfree.errors import OrderfreeError
+from orderfree.files import locked
+from orderfree.team import Team
+
+EXACT = [*TINY_SPARSE, "objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]  # nothing is drawn
+SAMPLED = [*TINY_SPARSE, "training.epochs=4", "training.save_minutes=0", "model.br_batch_norm=true"]
+
+
+def start_two(toy: Toy, out: Path, *options: str) -> subprocess.Popen[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)]
+    command = [*launcher, "-m", "orderfree", "train", str(toy.train), "--valid", str(toy.valid), "--out", str(out)]
+    return subprocess.Popen(
+        [*command, *options], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=180)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+def scores_of(out: Path) -> dict[str, Any]:
+    return json.loads((out / "metrics.json").read_text(encoding="utf-8"))["validation"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1, 2, 5, 15, 16, 64])
+def test_shares_of_a_batch_hold_every_row_and_add_up(rows: int, size: int) -> None:
+    """Each row counts 1 / rows in the mean of the batch, by whichever processes it is taken."""
+    counted = np.zeros(rows)
+    for rank in range(size):
+        own, share = Team(rank, size).share_of(np.arange(rows))
+        assert len(own) >= min(2, rows)
+        counted[own] += share / len(own)
+    assert counted == pytest.approx(np.full(rows, 1 / rows))
+
+
+def test_two_processes_train_the_model_of_one(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    cli("train", toy.train, "--valid", toy.valid, "--out", tmp_path / "one", *sets(EXACT)).worked()
+    code, out, err = ended(start_two(toy, tmp_path / "two", "--json", *sets(EXACT)))
+    assert code == 0, err
+    assert len(out.splitlines()) == 1  # one process speaks
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, weights in one.items():
+        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    first, second = scores_of(tmp_path / "one"), scores_of(tmp_path / "two")
+    for decoder, scores in first.items():
+        assert second[decoder] == pytest.approx(scores, abs=1e-6), decoder
+    history = (tmp_path / "two" / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["update"] for line in history] == [7, 14]
+
+
+def test_a_killed_process_ends_the_run_and_it_goes_on_with_one_or_two(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    """Sequences are sampled here, so each process unrolls another number of steps."""
+    out, copy = tmp_path / "run", tmp_path / "copy"
+    launcher = start_two(toy, out, *sets(SAMPLED))
+    kill_second(launcher, out)
+    code, _, err = ended(launcher)
+    assert code not in (0, None)
+    assert "orderfree: another process of this run has ended" in err or "Signal 9 (SIGKILL)" in err
+    with locked(out):  # nobody holds it
+        states = sorted(path.name for path in (out / "training").glob("state-*"))
+    assert states
+    shutil.copytree(out, copy)
+    cli("train", toy.train, "--valid", toy.valid, "--out", copy, "--resume").worked()
+    code, _, err = ended(start_two(toy, out, "--resume"))
+    assert code == 0, err
+    for finished in (out, copy):
+        updates = [json.loads(line)["update"] for line in (finished / "history.jsonl").read_text().splitlines()]
+        assert updates == [7, 14, 21, 28]
+        assert not (finished / "training").exists()
+        assert scores_of(finished)["joint"]["micro_f1"] > 0
+
+
+def kill_second(launcher: subprocess.Popen[str], out: Path) -> None:
+    ends = time.monotonic() + 120
+    while time.monotonic() < ends and launcher.poll() is None:
+        if list((out / "training").glob("state-*")):
+            workers = psutil.Process(launcher.pid).children(recursive=True)
+            second = [worker.pid for worker in workers if worker.environ().get("RANK") == "1"]
+            os.kill(second[0], signal.SIGKILL)
+            return
+        time.sleep(0.01)
+    raise AssertionError("no state was saved")
+
+
+def test_sharded_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(OrderfreeError, match=r"asks for FSDP, which shards weights; .* or torchrun\.$"):
+        Team.join()
