@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -30,6 +31,7 @@ def test_the_recipe_predicts_what_predict_does(
         assert f'"{told}"' in code
         code = code.replace(f'"{told}"', repr(str(real)))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     try:
         exec(compile(code, str(RECIPE), "exec"), {"__name__": "recipe"})

@@ -249,7 +249,7 @@ class Trainer:
             self.steps_of,
         )  # fmt: skip
 
-    def roller(self, objective: SequenceObjective | None, batch: Batch, few: Candidates | None) -> Roll | None:
+    def roller(self, objective: SequenceObjective | None, batch: Batch, few: Candidates | None = None) -> Roll | None:
         """What an objective wants to be trained on now, bound to the targets of one batch."""
         if objective is None:
             return None
