@@ -182,6 +182,7 @@ def _predict_missing(
 
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.print_on_execution_start = False
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     if not ray.is_initialized():
         own: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
         ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **own)
