@@ -4,10 +4,11 @@ The slow twin does what comes first to mind: random batches padded to their long
 the padding, 25 decoding steps for every batch, attention over all positions at every step, and a loss step by step.
 Both train with the same optimiser, sizes and batch size, in turns in one run. Ours goes through a whole epoch, a share
 of it each turn; the twin's cost does not change as it learns, so a few of its updates stand for all. Times are CPU
-times. The same turns do products of large matrices: the useful operations of ours (flops.py) are given as a share of
-that speed.
+times; memory is kept between updates for both, as the command line does (machine.py). The same turns do products of
+large matrices: the useful operations of ours (flops.py) are given as a share of that speed.
 
     python benchmarks/speed/slow_twin.py [--updates 8] [--batches 24] [--out benchmarks/results/slow_twin.json]
+    python benchmarks/speed/slow_twin.py --config configs/aapd-r/ocd-mtl.yaml --data FOLDER --out FILE
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from orderfree.checkpoint import TrainedModel, versions
 from orderfree.config import Config
 from orderfree.data.batching import length_bucketed
 from orderfree.inference import default_threads
+from orderfree.machine import keep_freed_memory
 from orderfree.objectives.ocd import optimal_policy, optimal_q_values
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import Prepared, prepare
@@ -132,6 +134,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=8, help="timed updates of the slow twin")
     parser.add_argument("--batches", type=int, help="of ours, spread over the epoch; by default all of them")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "slow_twin.json")
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "reuters" / "ocd-mtl.yaml")
     parser.add_argument(
         "--data", type=Path, help="folder of train.jsonl.gz; by default ORDERFREE_DATA or ../shared/data"
     )
@@ -139,11 +142,12 @@ def main() -> None:
     folder = arguments.data or Path(os.environ.get("ORDERFREE_DATA", ROOT.parent / "shared" / "data")) / "reuters21578"
     threads = default_threads()
     torch.set_num_threads(threads)
-    config = load_config(ROOT / "configs" / "reuters" / "ocd-mtl.yaml")
+    keep_freed_memory()
+    config = load_config(arguments.config)
     with tempfile.TemporaryDirectory() as cache:
         data = prepare(config, folder / "train.jsonl.gz", None, Path(cache))
         result = compare(config, data, Path(cache), arguments.updates, arguments.batches)
-    result |= {"threads": threads, "versions": versions(), "config": "configs/reuters/ocd-mtl.yaml"}
+    result |= {"threads": threads, "versions": versions(), "config": "/".join(arguments.config.parts[-3:])}
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
     arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     for name in ("slow", "ours"):
