@@ -21,6 +21,7 @@ from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
+from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel
 from ..team import Team
 from .card import model_card
@@ -36,6 +37,7 @@ REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *FILES,
+    *GRAPHS,
     *sorted({name for featurizer in kinds().values() for name in getattr(featurizer, "files")}),  # noqa: B009
     *("manifest.json", "history.jsonl", "tensorboard", TRAINING),
 )
