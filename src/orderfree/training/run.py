@@ -182,8 +182,12 @@ def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, te
     """What every process but the first does: waits until that one has started the run, takes settings and solved
     encoders from its directory, encodes the data for itself, and trains along. It writes nothing there."""
     team.wait()
-    record = json.loads((out / TRAINING / RECORD).read_text(encoding="utf-8"))
-    config = complete_config(record["config"], str(out / TRAINING / RECORD))
+    started = out / TRAINING / RECORD
+    if not started.exists():
+        raise OrderfreeError(f"{out}: holds no run of the first process; all of them need the same directory.")
+    record = json.loads(started.read_text(encoding="utf-8"))
+    config = complete_config(record["config"], str(started))
+    _check_same_data(out, record["data"], fingerprints(config, train_data, valid_data))
     torch.set_num_threads(int(record["threads"]))
 
     def silent(line: str) -> None:
