@@ -71,6 +71,7 @@ def audit_config(settings: list[str], preset: str | None, folds: int) -> Config:
 
 def out_of_fold(config: Config, path: Path, say: Callable[[str], None]) -> Opinion:
     """Of linear classifiers, each example judged by those that were solved on the other folds."""
+    _refuse_stream(path)
     torch.set_num_threads(config.training.threads or default_threads())
     torch.manual_seed(config.seed)
     with tempfile.TemporaryDirectory(prefix="orderfree-") as cache:
@@ -89,6 +90,7 @@ def out_of_fold(config: Config, path: Path, say: Callable[[str], None]) -> Opini
 
 def of_model(predictor: Predictor, path: Path) -> Opinion:
     """Of a model, which is honest only where it was not trained on the file. Labels it does not have are not judged."""
+    _refuse_stream(path)
     config, labels = predictor.trained.config, predictor.labels
     probs = predictor.predict_proba(example for _, example in _judged(path, config))  # (N, L)
     said = [(labels.known(e.labels or ()), labels.known(e.unknown or ())) for _, e in _judged(path, config)]
@@ -161,6 +163,11 @@ def _frequent(opinion: Opinion) -> np.ndarray:
     return counts >= FEWEST
 
 
+def _refuse_stream(path: Path) -> None:
+    if str(path) == "-":
+        raise DataError("an audit reads its file several times, so it cannot come from standard input; give a file.")
+
+
 def _judged(path: Path, config: Config) -> Iterator[tuple[int, Example]]:
     """Examples that say something about their labels, each with its position in the file: the rows of an opinion."""
     for position, example in enumerate(read_examples(path, config.data, labelled=True), 1):
@@ -171,8 +178,6 @@ def _judged(path: Path, config: Config) -> Iterator[tuple[int, Example]]:
 def _bags(config: Config, path: Path) -> Data:
     """The file itself, or where it holds dense features, these as linear classifiers read them: the mean over frames,
     every feature with mean 0 and variance 1."""
-    if str(path) == "-":
-        raise DataError("an audit reads its file several times, so it cannot come from standard input; give a file.")
     first = next(iter(read_examples(path, config.data, labelled=True)))
     if not isinstance(first.features, np.ndarray):
         return path

@@ -125,6 +125,8 @@ def _contradictions(config: Config) -> list[str]:
     for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):
         if kind in ("residual", "scores") and not _scores_labels(config):
             problems.append(f"model.{key}={kind} needs model.encoder={SCORING}: no other encoder scores labels.")
+    if config.data.vggish_pca is not None and config.data.vggish is None:
+        problems.append("data.vggish_pca: components are of VGGish embeddings; name its weights with data.vggish.")
     available = decoders_of(config)
     for key, name in (
         ("training.select_decoder", config.training.select_decoder),

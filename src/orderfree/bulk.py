@@ -54,7 +54,7 @@ def plan(
     check_decoder(predictor.trained.config, predictor.resolve(decoder)[0])
     if hierarchy is not None:
         Hierarchy.read(hierarchy, predictor.labels.ids)
-    if len(set(inputs)) < len(inputs):
+    if len({Path(path).resolve() for path in inputs}) < len(inputs):
         raise OrderfreeError("an input is given twice; each row is predicted once, so name each file once.")
     return {
         "run": str(run.resolve()),

@@ -32,7 +32,7 @@ from .build import build_network, complete_config, decoders_of, encoder_options,
 from .config import Config
 from .data.featurizers import Featurizer
 from .data.labels import LabelVocabulary
-from .errors import MissingLibraryError, ModelDirectoryError, out_of_memory
+from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
 from .files import fingerprint, write_json, write_text
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
@@ -82,6 +82,8 @@ def versions() -> dict[str, str]:
 
 def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     """Writes all files, each atomically, the manifest last; returns their names."""
+    if isinstance(trained.network, GraphModel):
+        raise OrderfreeError("this model is an exported one, whose weights are in its graphs; copy its directory.")
     directory = Path(directory)
     (directory / "manifest.json").unlink(missing_ok=True)
     content = {"format": FORMAT, "config": trained.config.model_dump(), "provenance": trained.provenance}
@@ -94,15 +96,16 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
-    write_manifest(directory, names)
+    write_manifest(directory, names, trained.named)
     return names
 
 
-def write_manifest(directory: Path, names: list[str]) -> None:
+def write_manifest(directory: Path, names: list[str], named: dict[str, NamedThresholds]) -> None:
     manifest = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
-    write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest})
+    stored = {"thresholds": {name: asdict(found) for name, found in named.items()}} if named else {}
+    write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest, **stored})
 
 
 def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .checkpoint import WEIGHTS, TrainedModel, save_model, versions, write_manifest
 from .data.featurizers import encode_all
-from .errors import OrderfreeError
+from .errors import MissingLibraryError, OrderfreeError
 from .files import writing_directory
 from .nn.graphs import BR, ENCODER, START, STEP, GraphModel, named_inputs, named_outputs
 from .nn.seq2set_decoder import Seq2SetDecoder
@@ -49,7 +49,7 @@ def export_onnx(trained: TrainedModel, out: Path, card: str, int8: bool = False)
         if int8:
             for name in graphs:
                 _quantise(aside / name)
-        write_manifest(aside, [name for name in names if name != WEIGHTS] + graphs)
+        write_manifest(aside, [name for name in names if name != WEIGHTS] + graphs, trained.named)
     return graphs
 
 
@@ -208,4 +208,6 @@ def _quantise(path: Path) -> None:
 def _needs(*libraries: str) -> None:
     for library in libraries:
         if importlib.util.find_spec(library) is None:
-            raise OrderfreeError(f"exporting needs {library}, which is not installed; pip install 'orderfree[onnx]'.")
+            raise MissingLibraryError(
+                f"exporting needs {library}, which is not installed; pip install 'orderfree[onnx]'."
+            )

@@ -33,7 +33,8 @@ class Team:
     @classmethod
     def join(cls) -> Team:
         """The processes that torchrun or accelerate has started; this one alone where it was started by neither."""
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        processes = os.environ.get("WORLD_SIZE", "1")
+        if processes == "1":
             return cls()
         for variable, name in SHARDED.items():
             if os.environ.get(variable, "").lower() == "true":
@@ -42,6 +43,12 @@ class Team:
                     "holds all of them, so choose plain multi-CPU or multi-GPU, or torchrun."
                 )
         if not dist.is_initialized():
+            known = all(name in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"))
+            if not known or not processes.isdecimal():
+                raise OrderfreeError(
+                    f"WORLD_SIZE is {processes!r} in the environment, and torchrun has not set it; start several "
+                    "processes with torchrun, or unset it."
+                )
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
         return cls(dist.get_rank(), dist.get_world_size())
 

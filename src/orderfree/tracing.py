@@ -17,6 +17,7 @@ from .build import check_decoder
 from .data.featurizers import encode_all
 from .decoding.search import searches, set_distribution, set_log_prob_br
 from .inference import Predictor
+from .nn.graphs import GraphModel
 from .types import DecodeInput, EncoderInput, Example, HybridInput, Hypotheses, LabelSet
 
 PLAIN = "beam"  # what the label decoder says alone; told where the chosen decoder has no order or no other sets
@@ -164,7 +165,9 @@ def _shares(predictor: Predictor, given: DecodeInput) -> np.ndarray:
 
 
 def _parts(predictor: Predictor, inputs: EncoderInput) -> Iterator[tuple[Any, Any, Any]]:
-    """Encoder, featurizer and input; of every part, where there are several side by side."""
+    """Encoder, featurizer and input; of every part, where there are several side by side. A graph tells no parts."""
+    if isinstance(predictor.network, GraphModel):
+        return
     encoder: Any = predictor.network.encoder
     featurizer: Any = predictor.trained.featurizer
     if not isinstance(inputs, HybridInput):

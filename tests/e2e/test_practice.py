@@ -177,6 +177,7 @@ def test_audits_that_cannot_be(cli: Cli, model: Path, toy: Toy, tmp_path: Path) 
     cli("audit", toy.train, "--model", model, "--preset", "fast").refused("give one of them")
     cli("audit", tmp_path / "no.jsonl").refused("no.jsonl", "no such file")
     cli("audit", "-").refused("standard input")
+    cli("audit", "-", "--model", model).refused("standard input")
     assert files_below(tmp_path) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,16 @@ import pytest
 import torch
 
 from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
-from orderfree.checkpoint import TrainedModel, load_model, save_model
+from orderfree.checkpoint import NamedThresholds, TrainedModel, load_model, save_model, store_thresholds
 from orderfree.cli.main import app
 from orderfree.data.labels import LabelVocabulary
-from orderfree.errors import ModelDirectoryError, OrderfreeError
+from orderfree.errors import MissingLibraryError, ModelDirectoryError, OrderfreeError
+from orderfree.evaluation import evaluate
 from orderfree.export import export_onnx
 from orderfree.inference import Predictor
 from orderfree.testing.toy import toy_corpus
+from orderfree.tracing import trace
+from orderfree.training.warm import copy_model
 from orderfree.types import Example
 
 pytest.importorskip("onnxscript")
@@ -85,6 +89,32 @@ def test_label_sets_of_every_decoder(both: tuple[TrainedModel, Path]) -> None:
             assert np.allclose([f.log_prob for f in got], [f.log_prob for f in expected], atol=1e-3)
 
 
+def test_reports_and_the_service_can_tell_how_a_prediction_came_about(both: tuple[TrainedModel, Path]) -> None:
+    trained, out = both
+    one, other = (trace(side, examples(1)[0], "beam") for side in (Predictor(trained), Predictor.load(out)))
+    assert [step.taken for step in other.steps] == [step.taken for step in one.steps]
+    assert np.allclose([step.probs for step in other.steps], [step.probs for step in one.steps], atol=1e-4)
+    found = evaluate(Predictor.load(out), examples(6), ["joint", "br"])
+    assert all(example["generation"]["steps"] for example in found["examples_shown"])
+
+
+def test_an_exported_model_is_neither_saved_as_weights_nor_trained(
+    both: tuple[TrainedModel, Path], tmp_path: Path
+) -> None:
+    _, out = both
+    with pytest.raises(OrderfreeError, match="is an exported one"):
+        save_model(load_model(out), tmp_path, "")
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(OrderfreeError, match="cannot be trained"):
+        copy_model(out, tmp_path / "warm")
+
+
+def test_without_the_runtime_it_is_named(both: tuple[TrainedModel, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingLibraryError, match=r"orderfree\[onnx\]'\.$"):
+        load_model(both[1])
+
+
 def test_what_cannot_be_exported_or_read_is_said(both: tuple[TrainedModel, Path], tmp_path: Path) -> None:
     trained, out = both
     with pytest.raises(OrderfreeError, match="is there already"):
@@ -103,6 +133,7 @@ def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixtur
     run, out = tmp_path / "run", tmp_path / "out"
     run.mkdir()
     save_model(made("bilstm", sequence=None), run, "A card.\n")
+    store_thresholds(run, {"careful": NamedThresholds("br", 0.9, 0, "precision=0.9", {}, 20)})
     with pytest.raises(OrderfreeError, match="--onnx"):
         app(["export", str(run), str(out)], standalone_mode=False)
     app(["export", "--onnx", "--int8", str(run), str(out), "--json"], standalone_mode=False)
@@ -111,5 +142,6 @@ def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixtur
     one, other = (Predictor.load(place).predict_proba(examples(20), "br") for place in (run, out))
     assert not np.array_equal(one, other)  # eight bits are fewer
     assert np.abs(one - other).mean() < 0.05
+    assert load_model(out).named == load_model(run).named
     app(["inspect", str(out), "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["parameters"] == load_model(run).network.parameter_count()

@@ -87,7 +87,7 @@ def _row(suspect: Suspect) -> tuple[str, ...]:
         ", ".join(f"{label} {prob:.2f}" for label, prob in labels.items()) or "-"
         for labels in (suspect.wrong, suspect.missing)
     )
-    cells = (
+    return (
         str(suspect.position),
         suspect.id,
         f"{suspect.score:.3f}" + "*" * suspect.error,
@@ -95,12 +95,6 @@ def _row(suspect: Suspect) -> tuple[str, ...]:
         missing,
         suspect.text[:CELL],
     )
-    return tuple(_plain(cell) for cell in cells)
-
-
-def _plain(cell: str) -> str:
-    """Square brackets in a label or text are no style of the table."""
-    return cell.replace("[", r"\[")
 
 
 ALL = (audit,)

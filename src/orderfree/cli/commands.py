@@ -186,6 +186,8 @@ def predict(
             raise OrderfreeError("--engine writes Parquet, which holds no --alternatives; leave both options out.")
         predict_in_parts(engine, run, inputs, out, predictor, decoder, hierarchy, probs, workers, part_rows)
         return
+    if workers is not None:
+        raise OrderfreeError("--workers is for --engine ray; give that as well, or set OMP_NUM_THREADS.")
     if len(inputs) > 1:
         raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
     parents = read_hierarchy(hierarchy, predictor)

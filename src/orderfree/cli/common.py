@@ -205,10 +205,11 @@ def print_ranking(ranking: dict[str, dict[str, float | None]]) -> None:
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(*header, box=None)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # square brackets in a label or text are no style
     Console(width=None if sys.stdout.isatty() else 140).print(table)
 
 

@@ -18,11 +18,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..errors import ModelDirectoryError, OrderfreeError
+from ..errors import MissingLibraryError, ModelDirectoryError
 from ..types import DecoderState, EncoderInput, EncoderOutput, HybridInput
 from .model import OrderFreeModel
 
 ENCODER, START, STEP, BR = "encoder.onnx", "start.onnx", "step.onnx", "br.onnx"
+GRAPHS = (ENCODER, START, STEP, BR)
 ENCODED = ("states", "mask", "final_hidden", "scores")
 
 
@@ -45,7 +46,7 @@ class Graph:
         try:
             import onnxruntime
         except ImportError:
-            raise OrderfreeError(
+            raise MissingLibraryError(
                 f"{path.parent}: was exported for ONNX Runtime, which is not installed; pip install 'orderfree[onnx]'."
             ) from None
         options = onnxruntime.SessionOptions()
@@ -116,6 +117,14 @@ class GraphLabelDecoder(nn.Module):
             extra=tuple(values.flatten(0, 1) for values in made.values()),
         )
         return logits.flatten(0, 1), state
+
+    def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+        """inputs (R, K) -> logits (R, K, L + 1): one step after the other, which is all the graph can do."""
+        logits = []
+        for previous in inputs.unbind(dim=1):
+            found, state = self.step(previous, state)
+            logits.append(found)
+        return torch.stack(logits, dim=1), state
 
 
 class GraphModel(OrderFreeModel):

@@ -45,6 +45,11 @@ class Dimension(Section):
         """Values that must be fine for all others to be."""
         return self.choices if self.choices is not None else [self.low, self.high]
 
+    @property
+    def whole(self) -> bool:
+        """Whether a range holds whole numbers only."""
+        return all(isinstance(number, int) for number in (self.low, self.high, self.step or 1))
+
     def distribution(self) -> BaseDistribution:
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
@@ -52,18 +57,23 @@ class Dimension(Section):
             return CategoricalDistribution([json.dumps(choice) for choice in self.choices])
         assert self.low is not None
         assert self.high is not None
-        if all(isinstance(number, int) for number in (self.low, self.high, self.step or 1)):
+        if self.whole:
             return IntDistribution(int(self.low), int(self.high), self.log, int(self.step or 1))
         return FloatDistribution(float(self.low), float(self.high), self.log, self.step)
 
     def suggestion(self, value: Any) -> Any:
         """What the distribution would have given for this value; None: it never would."""
         if self.choices is not None:
-            return json.dumps(value) if value in self.choices else None
+            same = [choice for choice in self.choices if choice == value]  # 1 and 1.0 are, and read differently
+            return json.dumps(same[0]) if same else None
         assert self.low is not None
         assert self.high is not None
         if not isinstance(value, int | float) or not self.low <= value <= self.high:
             return None
+        if self.whole:
+            if value != int(value):
+                return None
+            value = int(value)
         steps = 0.0 if self.step is None else (value - self.low) / self.step
         return value if abs(steps - round(steps)) < 1e-6 else None
 
@@ -79,7 +89,12 @@ Space = dict[str, Dimension]
 
 def usual_space(config: Config) -> Space:
     """The built-in space of the encoder, without what a model of one decoder has no use for."""
-    space = _read(SPACES, read_yaml(SPACES)[config.model.encoder])
+    spaces = read_yaml(SPACES)
+    if config.model.encoder not in spaces:
+        raise ConfigError(
+            f"there is no built-in space for model.encoder={config.model.encoder}; give one with --space."
+        )
+    space = _read(SPACES, spaces[config.model.encoder])
     if config.objective.sequence is None or config.objective.br_weight == 0:
         space.pop("objective.br_weight", None)
     if config.objective.sequence is None:

@@ -81,6 +81,7 @@ class Trainer:
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = lambda _: None
     team: Team = ALONE
+    agreed: Stop = field(default_factory=Stop)  # what all processes of a team were told at the last update
 
     def __post_init__(self) -> None:
         self.config = self.trained.config
@@ -114,6 +115,11 @@ class Trainer:
             for decoder in decoders_of(self.config)
             if decoder in (self.select_decoder, "br") or (settings.validate_all and not searches[decoder].over_sets)
         ]
+
+    @property
+    def ending(self) -> Stop:
+        """What is obeyed: by one process at once, by several only what all of them know, so that they stay in step."""
+        return self.stop if self.team.size == 1 else self.agreed
 
     def fit(self) -> bool:
         """Trains to the end, from the last saved state if there is one. False: stopped before the end, and saved."""
@@ -156,14 +162,14 @@ class Trainer:
             for listener in self.listeners:
                 listener.updated(self.progress, loss)
             due = self.progress.update % self.validate_every == 0 or self.progress.update == self.total_updates
-            if due or self.stop.finish:
+            if due or self.ending.finish:
                 self.run_validation()
             if self.progress.batch == len(batches):
                 self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
                 batches = []
-            if self.stop.requested or self.clock() - self.saved_at >= 60 * self.config.training.save_minutes:
+            if self.ending.requested or self.clock() - self.saved_at >= 60 * self.config.training.save_minutes:
                 self.save()
-            if self.stop.requested and not self.progress.finished:
+            if self.ending.requested and not self.progress.finished:
                 return False
         return True
 
@@ -208,8 +214,7 @@ class Trainer:
         """Gradient and losses of the whole batch; who is told to stop, tells the others."""
         wishes = [float(self.stop.requested), float(self.stop.finish)]
         *values, stop, finish = self.team.add_gradients(self.network.parameters(), [*terms.values(), *wishes])
-        if self.team.size > 1:
-            self.stop.requested, self.stop.finish = stop > 0, finish > 0
+        self.agreed = Stop(stop > 0, finish > 0)  # a wish that came while they were added up is told at the next update
         self.team.average_statistics(self.network)
         return dict(zip(terms, values, strict=True))
 
@@ -298,7 +303,7 @@ class Trainer:
             progress.worse_validations += 1
         patience = self.config.training.patience
         progress.finished = (
-            self.stop.finish
+            self.ending.finish
             or progress.update >= self.total_updates
             or (patience is not None and progress.worse_validations >= patience)
         )

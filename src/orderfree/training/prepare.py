@@ -70,6 +70,9 @@ def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, s
             raise DataError(reason, path) from None
         beside = {what: sorted(files) for what, files in companions(path, kind).items()}
         found |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
+    for part, name in (("sound features", config.data.vggish), ("sound components", config.data.vggish_pca)):
+        if name is not None:
+            found[part] = _joint_fingerprint([Path(name)])
     for name in sorted(_pretrained_names(config.model.encoder_options)):
         directory = pretrained_directory(name)
         found[f"{PRETRAINED} {name}"] = _joint_fingerprint([directory / file for file in NEEDED])

@@ -21,6 +21,7 @@ from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
+from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel
 from ..team import Team
 from .card import model_card
@@ -36,6 +37,7 @@ REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *FILES,
+    *GRAPHS,
     *sorted({name for featurizer in kinds().values() for name in getattr(featurizer, "files")}),  # noqa: B009
     *("manifest.json", "history.jsonl", "tensorboard", TRAINING),
 )
@@ -180,8 +182,12 @@ def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, te
     """What every process but the first does: waits until that one has started the run, takes settings and solved
     encoders from its directory, encodes the data for itself, and trains along. It writes nothing there."""
     team.wait()
-    record = json.loads((out / TRAINING / RECORD).read_text(encoding="utf-8"))
-    config = complete_config(record["config"], str(out / TRAINING / RECORD))
+    started = out / TRAINING / RECORD
+    if not started.exists():
+        raise OrderfreeError(f"{out}: holds no run of the first process; all of them need the same directory.")
+    record = json.loads(started.read_text(encoding="utf-8"))
+    config = complete_config(record["config"], str(started))
+    _check_same_data(out, record["data"], fingerprints(config, train_data, valid_data))
     torch.set_num_threads(int(record["threads"]))
 
     def silent(line: str) -> None:

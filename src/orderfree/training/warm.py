@@ -14,6 +14,7 @@ from ..checkpoint import TrainedModel, check_directory
 from ..config import Config, apply_setting
 from ..errors import ConfigError, OrderfreeError
 from ..nn.br_decoder import Calibration
+from ..nn.graphs import ENCODER
 from ..nn.model import OrderFreeModel
 
 WARM = "warm"  # a copy of the earlier model in the training state: a resumed run needs nothing else
@@ -40,7 +41,8 @@ def warm_config(earlier: Config, settings: list[str]) -> Config:
 
 def copy_model(directory: Path, target: Path) -> None:
     """All that `load_model` reads."""
-    check_directory(directory)
+    if ENCODER in check_directory(directory):
+        raise OrderfreeError(f"{directory}: is an exported model, which cannot be trained; start from the run itself.")
     target.mkdir()
     for path in directory.iterdir():
         if path.is_file():

@@ -185,3 +185,5 @@ def test_inputs_that_are_none_are_refused(run: Path, inputs: list[str], tmp_path
             job_of(run, [str(tmp_path / path)])
     with pytest.raises(OrderfreeError, match="given twice"):
         job_of(run, inputs[:1] * 2)
+    with pytest.raises(OrderfreeError, match="given twice"):
+        job_of(run, [inputs[0], inputs[0].replace("/", "/./", 1)])

@@ -203,6 +203,34 @@ def test_a_wrong_space_is_one_sentence(plan: Plan, tmp_path: Path, text: str, pa
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("given", "value", "suggested"),
+    [
+        ({"low": 0, "high": 1}, 0.2, None),  # whole numbers only: the search would never give it
+        ({"low": 0, "high": 4}, 2.0, 2),
+        ({"low": 0.0, "high": 1.0}, 0.2, 0.2),
+        ({"choices": [1, 2]}, 1.0, "1"),
+        ({"choices": [0.5, 2.0]}, 2, "2.0"),
+        ({"choices": [1, 2]}, 3, None),
+    ],
+)
+def test_a_setting_is_suggested_as_the_search_would(given: dict[str, Any], value: Any, suggested: Any) -> None:
+    dimension = Dimension.model_validate(given)
+    found = dimension.suggestion(value)
+    assert found == suggested
+    assert type(found) is type(suggested)
+    if suggested is not None:
+        distribution = dimension.distribution()
+        assert distribution._contains(distribution.to_internal_repr(found))
+
+
+def test_an_encoder_of_ones_own_needs_a_space() -> None:
+    config = load_config(None, [], None)
+    config.model.encoder = "ones_own"
+    with pytest.raises(ConfigError, match=r"no built-in space for model\.encoder=ones_own; give one with --space"):
+        usual_space(config)
+
+
 def test_choices_may_be_anything_yaml_can_say() -> None:
     dimension = Dimension(choices=[None, [8, 40], "joint", 1])
     given = [dimension.suggestion(choice) for choice in (None, [8, 40], "joint", 1)]

@@ -54,6 +54,19 @@ def test_files_beside_the_training_file(tmp_path: Path, format: str) -> None:
     assert fingerprints(config, train, None) == before
 
 
+def test_what_makes_features_of_sounds(tmp_path: Path) -> None:
+    write(tmp_path, {"train.jsonl": "{}", "vggish": "weights", "components": "more"})
+    data = {"vggish": str(tmp_path / "vggish"), "vggish_pca": str(tmp_path / "components")}
+    config = complete_config({"data": data}, "the test")
+    before = fingerprints(config, tmp_path / "train.jsonl", None)
+    write(tmp_path, {"vggish": "other weights"})
+    now = fingerprints(config, tmp_path / "train.jsonl", None)
+    with pytest.raises(OrderfreeError, match="the sound features data is not what this run was started with"):
+        _check_same_data(tmp_path, before, now)
+    with pytest.raises(OrderfreeError, match=r"name its weights with data\.vggish"):
+        complete_config({"data": {"vggish_pca": "components"}}, "the test")
+
+
 def encoders_with(pretrained: str) -> list[dict[str, Any]]:
     return [
         {"encoder": "transformer", "encoder_options": {"pretrained": pretrained}},

@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
 def _row_groups(metadata: pq.FileMetaData, part: range) -> tuple[list[int], int]:
     """The row groups that hold rows of this part, and how many rows stand before them."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-    starts = [sum(sizes[:group]) for group in range(len(sizes) + 1)]
+    starts = [0, *accumulate(sizes)]
     groups = [g for g in range(len(sizes)) if starts[g] < part.stop and part.start < starts[g + 1]]
     return groups, starts[groups[0]] if groups else 0
 
