@@ -94,7 +94,6 @@ def searching(states: torch.Tensor) -> dict[str, Callable[[], Any]]:
             forced_eos_token_id=None,
         )
     ).eval()  # fmt: skip
-    found = BaseModelOutput(last_hidden_state=states)
 
     @torch.inference_mode()
     def ours() -> None:
@@ -103,6 +102,7 @@ def searching(states: torch.Tensor) -> dict[str, Callable[[], Any]]:
 
     @torch.inference_mode()
     def generate() -> None:
+        found = BaseModelOutput(last_hidden_state=states)  # a new one each time: generate repeats it in place
         bart.generate(
             encoder_outputs=found, attention_mask=mask.long(), num_beams=WIDTH, do_sample=False,
             min_new_tokens=STEPS, max_new_tokens=STEPS, num_return_sequences=1,

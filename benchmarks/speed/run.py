@@ -1,6 +1,7 @@
 """Speed as ratios, each taken by turns in one run: JSON, a table, and what got worse since the committed baseline.
 
     python benchmarks/speed/run.py [--corpus toy|FOLDER] [--rounds 5] [--out FILE] [--baseline FILE]
+    python benchmarks/speed/run.py --out benchmarks/results/speed.json      # a new baseline
 
 FOLDER holds train.jsonl.gz and test.jsonl.gz. The machine's unit is a product of two 1024 x 1024 matrices, done in the
 same turns: documents a product says how many documents are through in its time. Ends with 1 where a ratio got worse by
@@ -68,7 +69,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--corpus", default="toy", help="toy, or a folder with train.jsonl.gz and test.jsonl.gz")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--out", type=Path, default=RESULTS / "speed.json")
+    parser.add_argument("--out", type=Path, default=ROOT / "build" / "speed.json")
     parser.add_argument("--baseline", type=Path, default=RESULTS / "speed.json")
     arguments = parser.parse_args()
     torch.set_num_threads(1)  # CPU time of one thread can be compared; of two that wait for one another it cannot
