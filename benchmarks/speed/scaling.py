@@ -1,6 +1,6 @@
 """What training and search cost as labels, words, documents and beam width grow, on generated inputs; a plot of each.
 
-    python benchmarks/speed/scaling.py [--largest 100000] [--rounds 3] [--out benchmarks/results/scaling.json]
+    python benchmarks/speed/scaling.py [--largest 1000000] [--rounds 3] [--out benchmarks/results/scaling.json]
 
 Every cost is CPU time over that of the smallest size, taken by turns.
 """
@@ -143,7 +143,7 @@ SERIES: dict[str, tuple[str, tuple[int, ...], Callable[[int], Callable[[], Any]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--largest", type=int, default=100_000, help="leave out larger sizes")
+    parser.add_argument("--largest", type=int, default=1_000_000, help="leave out larger sizes")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "scaling.json")
     arguments = parser.parse_args()

@@ -120,6 +120,8 @@ def _contradictions(config: Config) -> list[str]:
             "model.label_decoder=chain goes from frequent labels to rare and says each once: "
             "it needs objective.sequence=mle with order frequent_first, and no second objective."
         )
+    if config.objective.sampled_labels and config.objective.sequence is None:
+        problems.append("objective.sampled_labels is for the label decoder, and objective.sequence=null means none.")
     if config.objective.sampled_labels and config.model.label_decoder in ("chain", "sgm", "seq2set"):
         problems.append(f"objective.sampled_labels: model.label_decoder={config.model.label_decoder} reads all labels.")
     for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):

@@ -143,6 +143,10 @@ def test_predict_to_files(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> No
     assert by_option == (tmp_path / "out.csv").read_text(encoding="utf-8")
 
 
+def test_tables_hold_no_alternatives(cli: Cli, toy: Toy, model: Path) -> None:
+    cli("predict", model, toy.new, "--alternatives", "--out-format", "csv").refused("csv does not hold them")
+
+
 def test_predict_probs_and_alternatives(cli: Cli, toy: Toy, model: Path) -> None:
     labels = json.loads(cli("inspect", model, "--json").worked().out)["labels"]
     for record in cli("predict", model, toy.new, "--probs", "all").worked().records():

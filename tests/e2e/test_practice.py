@@ -174,7 +174,8 @@ def test_likely_label_errors_are_listed(cli: Cli, model: Path, toy: Toy, tmp_pat
 
 def test_audits_that_cannot_be(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
     cli("audit", toy.train, "--out", tmp_path / "a.txt").refused("a.txt", "expected a name that ends in .jsonl or .csv")
-    cli("audit", toy.train, "--model", model, "--preset", "fast").refused("give one of them")
+    cli("audit", toy.train, "--model", model, "--preset", "fast").refused("leave them out")
+    cli("audit", toy.train, "--model", model, "--folds", "3").refused("leave them out")
     cli("audit", tmp_path / "no.jsonl").refused("no.jsonl", "no such file")
     cli("audit", "-").refused("standard input")
     cli("audit", "-", "--model", model).refused("standard input")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ..audit import Suspect
 
 SHOWN = 20  # rows of the table; --out holds all of them
+FOLDS = 5
 CELL = 48  # characters of a text in it
 
 
@@ -25,7 +26,9 @@ def audit(
         Path | None,
         typer.Option("--model", metavar="RUN", help="Ask a model that was trained on other examples, not folds."),
     ] = None,
-    folds: Annotated[int, typer.Option("--folds", min=2, max=100, help="Parts that judge one another.")] = 5,
+    folds: Annotated[
+        int | None, typer.Option("--folds", min=2, max=100, help="Parts that judge one another; 5 unless told.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the suspects to this .jsonl or .csv file.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Most suspects to list, the worst first.")] = 100,
     preset: Preset = None,
@@ -39,8 +42,11 @@ def audit(
 
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise OrderfreeError(f"--out {out}: expected a name that ends in .jsonl or .csv.")
-    if model is not None and preset is not None:
-        raise OrderfreeError("--preset chooses the classifiers of the folds, and --model asks none; give one of them.")
+    if model is not None and (preset is not None or folds is not None):
+        raise OrderfreeError(
+            "--folds and --preset are for classifiers of folds, and --model asks none; leave them out."
+        )
+    folds = folds or FOLDS
     own_examples = False
     if model is not None:
         predictor, _ = open_run(model, settings, format)

@@ -20,8 +20,14 @@ Engine = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="With --engine: processes; by default one for each core.")
 ]
+PART_ROWS = 20_000
 PartRows = Annotated[
-    int, typer.Option("--part-rows", min=1, help="With --engine: rows of a part, which is done again if interrupted.")
+    int | None,
+    typer.Option(
+        "--part-rows",
+        min=1,
+        help=f"With --engine: rows of a part, which is done again if interrupted; {PART_ROWS:,} unless told.",
+    ),
 ]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .bulk import Engine, PartRows, Workers, predict_in_parts
+from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
 from .common import (
     AsJson,
     ConfigFile,
@@ -171,7 +171,7 @@ def predict(
     skip_bad: SkipBad = False,
     engine: Engine = None,
     workers: Workers = None,
-    part_rows: PartRows = 20_000,
+    part_rows: PartRows = None,
 ) -> None:
     """Predict the label sets of new examples."""
     from ..data.writers import open_prediction_writer
@@ -184,15 +184,23 @@ def predict(
     if engine is not None:
         if alternatives or out_format not in (None, "parquet"):
             raise OrderfreeError("--engine writes Parquet, which holds no --alternatives; leave both options out.")
-        predict_in_parts(engine, run, inputs, out, predictor, decoder, hierarchy, probs, workers, part_rows)
+        if format not in (None, "parquet"):
+            raise OrderfreeError(
+                f"--format {format}: --engine reads Parquet files; convert them with `orderfree convert`."
+            )
+        predict_in_parts(
+            engine, run, inputs, out, predictor, decoder, hierarchy, probs, workers, part_rows or PART_ROWS
+        )
         return
-    if workers is not None:
-        raise OrderfreeError("--workers is for --engine ray; give that as well, or set OMP_NUM_THREADS.")
+    if workers is not None or part_rows is not None:
+        raise OrderfreeError("--workers and --part-rows are for --engine ray; give that as well, or leave them out.")
     if len(inputs) > 1:
         raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
     parents = read_hierarchy(hierarchy, predictor)
     examples = reading(inputs[0], data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
+    if alternatives and kind != "jsonl":
+        raise OrderfreeError(f"--alternatives: {kind} does not hold them; write JSONL.")
     truncated = 0
     with open_prediction_writer(out, kind) as writer:
         for prediction in predictor.predict(examples, [decoder]):

@@ -114,3 +114,8 @@ def test_a_model_learns_from_some_labels_at_a_time(tmp_path: Path, sequence: str
 def test_decoders_that_read_all_labels_refuse() -> None:
     with pytest.raises(ConfigError, match=r"objective\.sampled_labels: model\.label_decoder=sgm reads all labels"):
         load_config(None, ["model.encoder=bilstm", "model.label_decoder=sgm", "objective.sampled_labels=5"])
+
+
+def test_without_a_label_decoder_there_is_nothing_to_sample_for() -> None:
+    with pytest.raises(ConfigError, match=r"objective\.sampled_labels is for the label decoder"):
+        load_config(None, ["objective.sequence=null", "objective.sampled_labels=5"])
