@@ -16,7 +16,6 @@ import asyncio
 import itertools
 import json
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -24,7 +23,6 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from typing import Any
 import psutil
 
 from orderfree.checkpoint import versions
+from serve import serving
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = 16
@@ -100,21 +99,6 @@ class Load:
         return answered / (time.perf_counter() - began)
 
 
-@contextmanager
-def serving(model: Path, log: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    command = [sys.executable, "-m", "orderfree", "serve", str(model), "--port", "0", "--timeout", str(TIMEOUT)]
-    with open(log, "w", encoding="utf-8") as errors:
-        service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-    try:
-        assert service.stdout is not None
-        found = re.search(r"http://\S+?:\d+", service.stdout.readline())
-        assert found, "the service did not start"
-        yield found[0], service
-    finally:
-        service.terminate()
-        service.wait()
-
-
 def summary(answers: list[Answer], seconds: float) -> dict[str, Any]:
     good = sorted(one.seconds for one in answers if one.status == 200)
     refused = sorted(one.seconds for one in answers if one.status in (429, 503))
@@ -165,7 +149,10 @@ async def stop_under_load(
 async def measure(model: Path, texts: list[str], each: int, step: float, minutes: float) -> dict[str, Any]:
     groups = (texts[start : start + each] for start in range(0, len(texts), each))
     bodies = itertools.cycle([json.dumps({"texts": group}).encode() for group in groups])
-    with tempfile.TemporaryDirectory() as folder, serving(model, log := Path(folder) / "log") as (url, service):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(model, "--timeout", str(TIMEOUT), log=(log := Path(folder) / "log")) as (url, service),
+    ):
         host, port = url.removeprefix("http://").split(":")
         load = Load(host, int(port), bodies)
         await load.capacity(step / 3)  # a warm-up

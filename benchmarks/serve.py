@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 import re
 import subprocess
 import sys
@@ -34,14 +35,16 @@ LEAST_GAIN, MOST_GROWTH = 2.0, 0.05
 
 
 @contextmanager
-def serving(model: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+def serving(model: Path, *options: str, log: Path | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The service in a process of its own, and its address; what it logs goes to a file, or nowhere."""
     command = [sys.executable, "-m", "orderfree", "serve", str(model), "--port", "0", *options]
-    service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    with open(log or os.devnull, "w", encoding="utf-8") as errors:
+        service = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         assert service.stdout is not None
         found = re.search(r"http://\S+?:\d+", service.stdout.readline())
         assert found, "the service did not start"
-        yield found[0], psutil.Process(service.pid)
+        yield found[0], service
     finally:
         service.terminate()
         service.wait()
@@ -86,10 +89,12 @@ def ask(url: str, process: psutil.Process, texts: list[str], clients: int, secon
 
 def measure(model: Path, texts: list[str], seconds: float) -> dict[str, Any]:
     short = seconds / 3
-    with serving(model, "--batch-texts", "1") as (url, process):
+    with serving(model, "--batch-texts", "1") as (url, service):
+        process = psutil.Process(service.pid)
         ask(url, process, texts, CLIENTS, WARM_UP / 2)
         unbatched = ask(url, process, texts, CLIENTS, short)
-    with serving(model) as (url, process):
+    with serving(model) as (url, service):
+        process = psutil.Process(service.pid)
         ask(url, process, texts, CLIENTS, WARM_UP)
         alone = ask(url, process, texts, 1, short)
         before = process.memory_info().rss

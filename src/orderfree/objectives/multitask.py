@@ -53,9 +53,8 @@ def multitask(
             losses = own.step_losses(_possible(logits, rollout), rollout, wanted) * rollout.active  # (B, K)
             if weights.sequences is not None:
                 losses = losses * weights.sequences[:, None]
-            divisor = (
-                len(targets) if normalise == "sequence" else steps_of(rollout.active)
-            )  # Eq. 10 sums over the steps
+            # Eq. 10 sums over the steps of a sequence
+            divisor = len(targets) if normalise == "sequence" else steps_of(rollout.active)
             terms[name] = losses.sum() / divisor
             total = total + weight * terms[name]
     if output.br_logits is not None:

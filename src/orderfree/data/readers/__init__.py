@@ -122,15 +122,10 @@ def read_examples(
     counts = ReadCounts() if counts is None else counts
     classes = ClassList.read(options.classes) if options.classes and labelled else None
     for example in readers[name](source, options):
-        try:
-            example = checked(example, source, counts, classes)
-        except DataError:
-            if not options.skip_bad:
-                raise
-            source.skipped += 1
-            continue
-        yield example
-        source.position += 1
+        good = source.unless_bad(options.skip_bad, checked, example, source, counts, classes)
+        if good is not None:
+            yield good
+            source.position += 1
     counts.skipped += source.skipped
     if source.position == 0 and part is None:
         raise DataError("holds no examples; check that it is the file you meant.", source.name)

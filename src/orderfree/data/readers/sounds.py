@@ -28,14 +28,8 @@ def read_sounds(source: Source, options: DataConfig) -> Iterator[Example]:
     """A sound, or a folder: with labels those its tags.csv names, without all sounds in it, by name."""
     front_end = _front_end(options)
     for path, own_id, labels in _listed(source, options):
-        try:
-            features = front_end.features(*read_sound(path))
-        except DataError:
-            if not options.skip_bad:
-                raise
-            source.skipped += 1
-            continue
-        yield Example(own_id, features=features, labels=labels)
+        if (sound := source.unless_bad(options.skip_bad, read_sound, path)) is not None:
+            yield Example(own_id, features=front_end.features(*sound), labels=labels)
 
 
 def _front_end(options: DataConfig) -> FrontEnd | VGGish:

@@ -8,15 +8,18 @@ import contextlib
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Protocol, cast
+from typing import IO, Any, ParamSpec, Protocol, TypeVar, cast
 
 from ...config import DataConfig
 from ...errors import DataError
 from ...registry import Registry
 from ...types import Example
+
+Given = ParamSpec("Given")
+Made = TypeVar("Made")
 
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
@@ -63,6 +66,18 @@ class Source:
 
     def label_error(self, message: str) -> DataError:
         return DataError(message, self.labels_path, self.line) if self.labels_path else self.error(message)
+
+    def unless_bad(
+        self, skip_bad: bool, make: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs
+    ) -> Made | None:
+        """What `make` makes of an example; None, and counted, where it is bad and such ones are left out."""
+        try:
+            return make(*args, **kwargs)
+        except DataError:
+            if not skip_bad:
+                raise
+            self.skipped += 1
+            return None
 
     def example_id(self, value: Any) -> str:
         """The file's own id, or the example's position where it has none."""

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ...config import DataConfig
-from ...errors import DataError, MissingLibraryError
+from ...errors import MissingLibraryError
 from ...types import Example
 from .source import STDIN, Source, readers
 
@@ -32,14 +32,8 @@ def read_tfrecord(source: Source, options: DataConfig) -> Iterator[Example]:
     for path in _files(source):
         source.file = str(path)
         for content in _records(source, options.skip_bad):
-            try:
-                example = _example(content, source)
-            except DataError:
-                if not options.skip_bad:
-                    raise
-                source.skipped += 1
-                continue
-            yield example
+            if (example := source.unless_bad(options.skip_bad, _example, content, source)) is not None:
+                yield example
     source.file = source.offset = None
 
 
