@@ -1,8 +1,8 @@
 """Several processes that train one model: `torchrun --nproc_per_node 2 -m orderfree train …`, or `accelerate launch`.
 
-Every process holds all weights and takes its own rows of every batch. What they found is added up: the gradient is that
-of the whole batch, as with one process, whatever each of them unrolled and for how many steps. (DDP averages the means
-of processes, and waits for parameters that one of them may not have used.)
+Every process holds all weights, or a part of the encoder's (sharding.py), and takes its own rows of every batch. What
+they found is added up: the gradient is that of the whole batch, as with one process, whatever each of them unrolled and
+for how many steps. (DDP averages the means of processes, and waits for parameters that one of them may not have used.)
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from .errors import OrderfreeError, TrainingError, out_of_memory
+from .sharding import is_part
 
 # Processes wait for one another while the first one solves or saves; one that has died is noticed by torchrun.
 PATIENCE = timedelta(days=7)
-SHARDED = {"ACCELERATE_USE_FSDP": "FSDP", "ACCELERATE_USE_DEEPSPEED": "DeepSpeed"}
 
 
 @dataclass(frozen=True)
 class Team:
     rank: int = 0
     size: int = 1
+    shards: bool = False  # each keeps a part of the encoder: sharding.py
 
     @classmethod
     def join(cls) -> Team:
@@ -36,12 +37,11 @@ class Team:
         processes = os.environ.get("WORLD_SIZE", "1")
         if processes == "1":
             return cls()
-        for variable, name in SHARDED.items():
-            if os.environ.get(variable, "").lower() == "true":
-                raise OrderfreeError(
-                    f"the accelerate config asks for {name}, which shards weights; every process of orderfree "
-                    "holds all of them, so choose plain multi-CPU or multi-GPU, or torchrun."
-                )
+        if _asked_for("ACCELERATE_USE_DEEPSPEED"):
+            raise OrderfreeError(
+                "the accelerate config asks for DeepSpeed; choose FSDP, which shares out the encoder as well, "
+                "or plain multi-CPU or multi-GPU."
+            )
         if not dist.is_initialized():
             known = all(name in os.environ for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"))
             if not known or not processes.isdecimal():
@@ -50,7 +50,7 @@ class Team:
                     "processes with torchrun, or unset it."
                 )
             dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
-        return cls(dist.get_rank(), dist.get_world_size())
+        return cls(dist.get_rank(), dist.get_world_size(), _asked_for("ACCELERATE_USE_FSDP"))
 
     @property
     def leads(self) -> bool:
@@ -90,14 +90,14 @@ class Team:
     def add_gradients(self, parameters: Iterable[nn.Parameter], others: list[float]) -> list[float]:
         """Puts the sum of all processes' gradients into every one; returns the sums of other numbers.
 
-        A parameter that none of them used stays without a gradient."""
+        A parameter that none of them used stays without a gradient; parts of one were added up on the way back."""
         if self.size == 1:
             return others
-        trained = [weights for weights in parameters if weights.requires_grad]
+        trained = [weights for weights in parameters if weights.requires_grad and not is_part(weights)]
         used = [float(weights.grad is not None) for weights in trained]
         grads = [(torch.zeros_like(w) if w.grad is None else w.grad).flatten() for w in trained]
-        counts = torch.tensor([*used, *others], dtype=torch.float64, device=trained[0].device)
-        counts, flat = self.added(counts), self.added(torch.cat(grads))
+        counts = self.added(torch.tensor([*used, *others], dtype=torch.float64))
+        flat = self.added(torch.cat(grads)) if grads else torch.empty(0)
         start = 0
         for weights, users in zip(trained, counts.tolist(), strict=False):
             weights.grad = flat[start : start + weights.numel()].view_as(weights) if users else None
@@ -114,6 +114,10 @@ class Team:
 
 
 ALONE = Team()
+
+
+def _asked_for(variable: str) -> bool:
+    return os.environ.get(variable, "").lower() in ("true", "1")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -16,25 +17,26 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
-from e2e_support import TINY_SPARSE, Cli, Toy, environment, sets
+from e2e_support import TINY, TINY_SPARSE, Cli, Toy, environment, sets
 from safetensors.torch import load_file
 
 from orderfree.errors import OrderfreeError
 from orderfree.files import locked
 from orderfree.team import Team
+from tiny_bert import tiny_encoder
 
 EXACT = [*TINY_SPARSE, "objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]  # nothing is drawn
 SAMPLED = [*TINY_SPARSE, "training.epochs=4", "training.save_minutes=0", "model.br_batch_norm=true"]
 
 
-def start_two(toy: Toy, out: Path, *options: str) -> subprocess.Popen[str]:
+def start_two(toy: Toy, out: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", str(port)]
     command = [*launcher, "-m", "orderfree", "train", str(toy.train), "--valid", str(toy.valid), "--out", str(out)]
     return subprocess.Popen(
-        [*command, *options], env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, *options], env=environment() | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 
 
@@ -111,8 +113,53 @@ def kill_second(launcher: subprocess.Popen[str], out: Path) -> None:
     raise AssertionError("no state was saved")
 
 
-def test_sharded_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deepspeed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    with pytest.raises(OrderfreeError, match=r"asks for FSDP, which shards weights; .* or torchrun\.$"):
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(OrderfreeError, match=r"asks for DeepSpeed; choose FSDP, .* multi-GPU\.$"):
         Team.join()
+
+
+def fine_tuned(tmp_path: Path) -> list[str]:
+    """A transformer, of which nothing is drawn at random in training."""
+    encoder = tiny_encoder(tmp_path / "tiny")
+    without = json.loads((encoder / "config.json").read_text()) | {
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    }
+    (encoder / "config.json").write_text(json.dumps(without))
+    drawn = ["objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]
+    return [*TINY, *drawn, "model.encoder=transformer", f"model.encoder_options.pretrained={encoder}"]
+
+
+def test_two_processes_that_share_out_the_encoder_train_the_model_of_one(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    settings = [*fine_tuned(tmp_path), "training.clip_norm=0.05"]  # so that the norm of all parts is needed
+    cli("train", toy.train, "--valid", toy.valid, "--out", tmp_path / "one", *sets(settings)).worked()
+    started = start_two(toy, tmp_path / "two", *sets(settings), ACCELERATE_USE_FSDP="true")
+    code, _, err = ended(started)
+    assert code == 0, err
+    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert list(one) == list(two)
+    for name, weights in one.items():
+        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    first, second = scores_of(tmp_path / "one"), scores_of(tmp_path / "two")
+    for decoder, scores in first.items():
+        assert second[decoder] == pytest.approx(scores, abs=1e-6), decoder
+    total, held = re.search(r"encoder's ([\d,]+) parameters .* ([\d,]+) to this one", err).groups()  # type: ignore
+    assert int(held.replace(",", "")) < 0.51 * int(total.replace(",", ""))
+
+
+def test_a_shared_out_encoder_goes_on_whole_and_again_shared_out(cli: Cli, toy: Toy, tmp_path: Path) -> None:
+    """Saved by two processes that hold parts, gone on with by one that holds all, and by two again: same end."""
+    settings = sets([*fine_tuned(tmp_path), "training.save_minutes=0", "training.epochs=3"])
+    out, copy = tmp_path / "run", tmp_path / "copy"
+    launcher = start_two(toy, out, *settings, ACCELERATE_USE_FSDP="true")
+    kill_second(launcher, out)
+    assert ended(launcher)[0] not in (0, None)
+    shutil.copytree(out, copy)
+    cli("train", toy.train, "--valid", toy.valid, "--out", copy, "--resume").worked()
+    code, _, err = ended(start_two(toy, out, "--resume", ACCELERATE_USE_FSDP="true"))
+    assert code == 0, err
+    one, two = (load_file(finished / "model.safetensors") for finished in (copy, out))
+    for name, weights in one.items():
+        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name

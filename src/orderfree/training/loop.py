@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..build import build_objective, build_second_objective, decoders_of, preferred_decoder
@@ -28,11 +28,12 @@ from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
+from ..sharding import clip, gathered, is_part, own, shard, whole
 from ..team import ALONE, Team
 from ..types import Batch, Candidates, LossTerms, Roll, on_device
 from .candidates import draw_candidates
 from .prepare import Prepared
-from .state import Progress, load_state, save_state
+from .state import Progress, load_state, on_host, save_state, snapshot
 from .weights import label_balance, loss_weights
 
 
@@ -82,6 +83,7 @@ class Trainer:
     say: Callable[[str], None] = lambda _: None
     team: Team = ALONE
     agreed: Stop = field(default_factory=Stop)  # what all processes of a team were told at the last update
+    save_due: bool = False
 
     def __post_init__(self) -> None:
         self.config = self.trained.config
@@ -91,6 +93,9 @@ class Trainer:
         self.balance = label_balance(self.config, self.trained.labels, len(self.data.train))
         self.network = self.trained.network
         self.accelerator = Accelerator()
+        # moved and compiled as accelerate is told to, but not wrapped: the team adds up gradients itself
+        self.model = self.accelerator.prepare_model(self.network, evaluation_mode=True).to(self.accelerator.device)
+        self.bare = self.share_out() if self.team.shards else None
         # an SVM has nothing left to descend to: it is validated once, and that is its training
         descends = any(weights.requires_grad for weights in self.network.parameters())
         optimizer = torch.optim.AdamW(
@@ -99,8 +104,6 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
-        # moved and compiled as accelerate is told to, but not wrapped: the team adds up gradients itself
-        self.model = self.accelerator.prepare_model(self.network, evaluation_mode=True).to(self.accelerator.device)
         self.optimizer = self.accelerator.prepare_optimizer(optimizer)
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
@@ -143,7 +146,12 @@ class Trainer:
         finally:
             for listener in self.listeners:
                 listener.ended(self.progress)
-        if self.best is not None:
+        if self.bare is not None:
+            assert self.best is not None
+            self.network.encoder = self.bare  # the leading process goes on without the others
+            self.network.load_state_dict(self.best, assign=True)
+            self.network.to(self.accelerator.device)
+        elif self.best is not None:
             self.network.load_state_dict(self.best)
         return True
 
@@ -167,7 +175,7 @@ class Trainer:
             if self.progress.batch == len(batches):
                 self.progress.epoch, self.progress.batch = self.progress.epoch + 1, 0
                 batches = []
-            if self.ending.requested or self.clock() - self.saved_at >= 60 * self.config.training.save_minutes:
+            if self.ending.requested or self.save_due:
                 self.save()
             if self.ending.requested and not self.progress.finished:
                 return False
@@ -182,13 +190,19 @@ class Trainer:
         while (terms := self.descend(rows)) is None:
             self.halve(len(rows))
         terms = self.add_up(terms)
-        norm = float(self.accelerator.clip_grad_norm_(self.model.parameters(), self.config.training.clip_norm))
-        self.check_finite(norm, "the gradient's norm", self.progress.update + 1)
+        self.check_finite(self.clip(), "the gradient's norm", self.progress.update + 1)
         self.optimizer.step()
         for name, value in terms.items():
             self.progress.loss_sums[name] = self.progress.loss_sums.get(name, 0.0) + value
         self.progress.loss_count += 1
         return terms["loss"]
+
+    def clip(self) -> float:
+        largest = self.config.training.clip_norm
+        if not self.team.shards:
+            return float(self.accelerator.clip_grad_norm_(self.model.parameters(), largest))
+        self.accelerator.unscale_gradients(self.optimizer)
+        return float(clip(self.network.parameters(), largest))
 
     def descend(self, rows: np.ndarray) -> dict[str, float] | None:
         """Gradient and losses of a batch, added up over its pieces; None where there is not enough memory for one."""
@@ -211,9 +225,11 @@ class Trainer:
         return sums
 
     def add_up(self, terms: dict[str, float]) -> dict[str, float]:
-        """Gradient and losses of the whole batch; who is told to stop, tells the others."""
-        wishes = [float(self.stop.requested), float(self.stop.finish)]
-        *values, stop, finish = self.team.add_gradients(self.network.parameters(), [*terms.values(), *wishes])
+        """Gradient and losses of the whole batch; who is told to stop tells the others, one clock says when to save."""
+        save = self.team.leads and self.clock() - self.saved_at >= 60 * self.config.training.save_minutes
+        wishes = [float(wish) for wish in (self.stop.requested, self.stop.finish, save)]
+        *values, stop, finish, due = self.team.add_gradients(self.network.parameters(), [*terms.values(), *wishes])
+        self.save_due = due > 0
         self.agreed = Stop(stop > 0, finish > 0)  # a wish that came while they were added up is told at the next update
         self.team.average_statistics(self.network)
         return dict(zip(terms, values, strict=True))
@@ -286,19 +302,28 @@ class Trainer:
         pretrained = [part for part in encoder.modules() if hasattr(part, "load_pretrained")]
         slow = {id(weights) for part in pretrained or [encoder] for weights in part.parameters()}
 
-        def share(weights: Tensor) -> float:
-            return self.config.training.encoder_rate if id(weights) in slow else 1.0
+        def kind(weights: Tensor) -> tuple[float, bool]:
+            return self.config.training.encoder_rate if id(weights) in slow else 1.0, is_part(weights)
 
-        return [{"params": list(run), "share": of} for of, run in groupby(self.network.parameters(), key=share)]
+        return [{"params": list(run), "share": share} for (share, _), run in groupby(self.network.parameters(), kind)]
+
+    def share_out(self) -> nn.Module:
+        encoder, processes = self.network.encoder, self.team.size
+        bare = shard(encoder, processes, self.accelerator.device)
+        held = sum(own(weights).numel() for weights in encoder.parameters())
+        total = sum(weights.numel() for weights in encoder.parameters())
+        self.say(f"the encoder's {total:,} parameters are shared out among {processes} processes, {held:,} to this one")
+        return bare
 
     def run_validation(self) -> None:
-        self.check_weights()
-        found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
+        with gathered(self.network):  # processes have other numbers of batches to predict
+            self.check_weights()
+            found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
         score = found.scores[self.select_decoder][self.config.training.select_metric]
         progress = self.progress
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_update, progress.worse_validations = score, progress.update, 0
-            self.best = {name: tensor.detach().cpu().clone() for name, tensor in self.network.state_dict().items()}
+            self.best = on_host(self.network.state_dict())
         else:
             progress.worse_validations += 1
         patience = self.config.training.patience
@@ -334,11 +359,13 @@ class Trainer:
 
     def check_weights(self) -> None:
         """A step can make weights infinite though its loss and gradient were not: no such state is scored or saved."""
-        largest = max(float(weights.detach().abs().max()) for weights in self.network.parameters())
+        largest = max(float(whole(weights.detach().abs().max())) for weights in self.network.parameters())
         self.check_finite(largest, "a weight", self.progress.update)
 
     def save(self) -> None:
         self.check_weights()
-        if self.team.leads:
-            save_state(self.directory, self.progress, self.network, self.optimizer, self.best)
+        if self.team.leads or self.team.shards:
+            files = snapshot(self.network, self.optimizer, self.best)
+            if self.team.leads:
+                save_state(self.directory, self.progress, files)
         self.saved_at = self.clock()

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from ..errors import ModelDirectoryError
 from ..files import damage, write_checksums, writing_directory
+from ..sharding import placed, whole
 from ..tensors import save_tensors
 
 KEPT = 2  # states
@@ -46,17 +47,25 @@ class Progress:
     pieces: int = 1  # a batch is computed in so many, since memory did not suffice for all of it
 
 
-def save_state(
-    directory: Path, progress: Progress, network: torch.nn.Module, optimizer: Any, best: dict[str, Tensor] | None
-) -> None:
+Snapshot = dict[str, dict[str, Tensor]]  # file name -> what it will hold
+
+
+def snapshot(network: torch.nn.Module, optimizer: Any, best: dict[str, Tensor] | None) -> Snapshot:
+    """What is to be saved, whole; where processes hold parts of the encoder, all of them must ask for it."""
+    files = {
+        "weights": on_host(network.state_dict()),
+        "optimizer": on_host(_named_moments(network, optimizer)),
+        "random": _random_state(),
+    }
+    return files if best is None else files | {"best": best}
+
+
+def save_state(directory: Path, progress: Progress, files: Snapshot) -> None:
     before = _states(directory)
     target = directory / f"state-{progress.update:09d}"
     with writing_directory(target) as aside:
-        save_tensors(_flat(network.state_dict()), aside / "weights.safetensors")
-        save_tensors(_flat_optimizer(network, optimizer), aside / "optimizer.safetensors")
-        save_tensors(_random_state(), aside / "random.safetensors")
-        if best is not None:
-            save_tensors(best, aside / "best.safetensors")
+        for name, tensors in files.items():
+            save_tensors(tensors, aside / f"{name}.safetensors")
         (aside / "progress.json").write_text(json.dumps(asdict(progress)), encoding="utf-8")
         write_checksums(aside)
     for state in before[: 1 - KEPT]:
@@ -90,7 +99,8 @@ def load_state(
 def _load(state: Path, network: torch.nn.Module, optimizer: Any) -> Resumed:
     try:
         progress = Progress(**json.loads((state / "progress.json").read_text(encoding="utf-8")))
-        network.load_state_dict(load_file(state / "weights.safetensors"))
+        saved, current = load_file(state / "weights.safetensors"), network.state_dict()
+        network.load_state_dict({name: placed(value, current.get(name)) for name, value in saved.items()})
         _load_optimizer(network, optimizer, load_file(state / "optimizer.safetensors"))
         random_states = load_file(state / "random.safetensors")
         best_file = state / "best.safetensors"
@@ -115,26 +125,24 @@ def _random_state() -> dict[str, Tensor]:
     return states | {"cuda": torch.cuda.get_rng_state()} if torch.cuda.is_available() else states
 
 
-def _flat(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().clone().contiguous() for name, tensor in tensors.items()}
+def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: whole(tensor.detach()).cpu().clone().contiguous() for name, tensor in tensors.items()}
 
 
-def _flat_optimizer(network: torch.nn.Module, optimizer: Any) -> dict[str, Tensor]:
+def _named_moments(network: torch.nn.Module, optimizer: Any) -> dict[str, Tensor]:
     """Adam's moments and step counts, named after the parameter they belong to."""
     names = [name for name, _ in network.named_parameters()]
     state = optimizer.state_dict()["state"]
-    return {
-        f"{names[place]}|{key}": value.detach().cpu().clone().contiguous()
-        for place, entries in state.items()
-        for key, value in entries.items()
-    }
+    return {f"{names[place]}|{key}": value for place, entries in state.items() for key, value in entries.items()}
 
 
 def _load_optimizer(network: torch.nn.Module, optimizer: Any, tensors: dict[str, Tensor]) -> None:
-    places = {name: place for place, (name, _) in enumerate(network.named_parameters())}
+    places = {name: (place, weights) for place, (name, weights) in enumerate(network.named_parameters())}
     content = optimizer.state_dict()
     content["state"] = {}
     for key, value in tensors.items():
         name, entry = key.rsplit("|", 1)
-        content["state"].setdefault(places[name], {})[entry] = value
+        place, weights = places[name]
+        moments = value if value.dim() == 0 else placed(value, weights)  # a count of steps is not shared out
+        content["state"].setdefault(place, {})[entry] = moments
     optimizer.load_state_dict(content)

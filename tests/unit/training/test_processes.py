@@ -35,10 +35,10 @@ def test_a_signal_that_comes_while_gradients_are_added_is_obeyed_one_update_late
             trainer.stop.requested = True
             return others
 
-    trainer.stop, trainer.network, trainer.team = Stop(), nn.Linear(1, 1), Signalled(0, 2)  # type: ignore[assignment]
+    trainer.stop, trainer.network, trainer.team = Stop(), nn.Linear(1, 1), Signalled(1, 2)  # type: ignore[assignment]
     assert trainer.add_up({"loss": 1.0}) == {"loss": 1.0}
     assert not trainer.ending.requested  # the other process does not know of it
-    trainer.team = Joined(0, 2)
+    trainer.team = Joined(1, 2)
     trainer.add_up({"loss": 1.0})
     assert trainer.ending.requested
 
