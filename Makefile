@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: help install browser demo test lint bench torture fuzz load audit results docs wheel clean
+.PHONY: help install browser spark demo test lint bench torture fuzz load audit results docs wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,6 +22,14 @@ browser: ## Install Chromium for the tests of the page (Debian, as root); they a
 	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } \
 	  || echo "chromium-driver is not here and cannot be installed (that takes root and apt-get): no tests of the page"
 
+spark: install ## Install Java and pyspark for the test of the Spark recipe (456 MB); it is skipped where they are missing
+	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends default-jre-headless >/dev/null; } \
+	  || echo "Java is not here and cannot be installed (that takes root and apt-get): no test of the Spark recipe"
+	@$(BIN)/python -c "import pyspark" 2>/dev/null \
+	  || timeout 300 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pyspark \
+	  || echo "pyspark cannot be installed: no test of the Spark recipe"
+
 demo: install ## Train on the toy corpus, evaluate every decoder, predict three new texts, write a report
 	$(BIN)/orderfree demo --out demo --overwrite
 
@@ -31,7 +39,7 @@ lint: install ## Style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-test: lint browser ## Lint, types, import layers and all tests
+test: lint browser spark ## Lint, types, import layers and all tests
 	$(BIN)/pytest -n 2 --dist loadfile
 
 bench: install ## Speed and memory, as ratios taken in one run

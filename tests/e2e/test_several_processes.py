@@ -113,6 +113,18 @@ def kill_second(launcher: subprocess.Popen[str], out: Path) -> None:
     raise AssertionError("no state was saved")
 
 
+@pytest.mark.parametrize("command", ["reproduce", "tune", "predict", "demo"])
+def test_other_commands_are_for_one_process(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    words = {"reproduce": ["reuters"], "tune": ["x.jsonl"], "predict": ["runs/x", "x.jsonl"], "demo": []}[command]
+    words += ["--out", tmp_path / "out"] if command in ("tune", "demo") else []
+    cli(command, *words).refused(f"`{command}` is the work of one process")
+    assert not (tmp_path / "out").exists()
+
+
 def test_deepspeed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")

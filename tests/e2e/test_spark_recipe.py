@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from e2e_support import Cli, Toy
 
-pytest.importorskip("pyspark", reason="pyspark is not installed: it is 456 MB")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
 if shutil.which("java") is None:
     pytest.skip("Spark needs Java", allow_module_level=True)
 

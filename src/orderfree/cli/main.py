@@ -30,10 +30,16 @@ app = typer.Typer(
 
 
 def ending_well(command: Callable[..., None]) -> Callable[..., None]:
-    """What typer would end in silence: Ctrl-C is said, and a reader that has seen enough of our output is no error."""
+    """What typer would end in silence: Ctrl-C is said, and a reader that has seen enough of our output is no error.
+    Where torchrun would do everything several times over, that is said too."""
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> None:
+        if "TORCHELASTIC_RUN_ID" in os.environ and command.__name__ != "train":
+            raise OrderfreeError(
+                f"`{command.__name__}` is the work of one process; torchrun and accelerate launch are for "
+                "`orderfree train` alone, so start it without them."
+            )
         try:
             command(*arguments, **options)
         except KeyboardInterrupt:
