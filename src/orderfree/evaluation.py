@@ -15,7 +15,7 @@ from .checkpoint import Threshold
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
 from .decoding.beam import Limits
-from .decoding.search import POWERED, at_threshold, membership, searches
+from .decoding.search import LINEAR, MARGIN, POWERED, at_threshold, membership, searches
 from .errors import DataError
 from .inference import BEST, Prediction, Predictor
 from .metrics.calibration import calibration
@@ -23,7 +23,13 @@ from .metrics.combinations import co_occurrence, combination_counts, position_ac
 from .metrics.ranking import ranking_scores
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.thresholds import best_threshold, candidate_thresholds, label_thresholds, precision_recall
+from .metrics.thresholds import (
+    best_threshold,
+    candidate_thresholds,
+    label_thresholds,
+    macro_threshold,
+    precision_recall,
+)
 from .team import ALONE, Team
 from .tracing import likeliest, trace
 from .types import Example
@@ -73,15 +79,22 @@ class Decisions:
     values: dict[str, float]  # metric -> what all that reaches here
 
 
-def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Decisions:
+FEWEST = 5  # examples of a label, without which validation says next to nothing about its F1
+
+
+def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train: Corpus | None = None) -> Decisions:
     """For every metric, the best threshold of every decoder that has one, and the best of all decoders.
 
-    Ties go to the first in the paper's order: what is simpler. Macro-F1 may have a threshold for each label."""
+    Ties go to the first in the paper's order: what is simpler. Macro-F1 may have a threshold for each label: those of
+    the linear classifiers are found on their out-of-fold scores of `train`, where that has any. Where more than half of
+    the labels are too rare here for a choice by macro-F1, these are the choice."""
     targets, outputs = _decoded(predictor, corpus, decoders)
+    found = _out_of_fold_thresholds(train, predictor.limits) if train is not None and LINEAR in decoders else None
     usual: dict[str, dict[str, float]] = {}
     thresholds: dict[str, dict[str, Threshold]] = {}
     best: dict[str, tuple[float, str]] = {}
     powers: dict[str, float] = {}
+    values_of: dict[str, dict[str, float]] = {}
     for decoder in decoders:
         output = outputs[decoder]
         if searches[decoder].log_odds is None:
@@ -100,6 +113,11 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
                 own, value = _for_each_label(output, targets, shared, predictor.limits)
                 if value > values["macro_f1"]:
                     thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
+            if decoder == LINEAR and found is not None:
+                value = scores(targets, _at(output, np.array(found), predictor.limits).numpy())["macro_f1"]
+                if value > values["macro_f1"] or _rare(targets):
+                    thresholds[decoder]["macro_f1"], values["macro_f1"] = found, value
+        values_of[decoder] = values
         for metric, value in values.items():
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
@@ -108,8 +126,31 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str]) -> Dec
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
                     best[metric], powers[metric] = (value, POWERED), power
+    if found is not None and _rare(targets):
+        best["macro_f1"] = (values_of[LINEAR]["macro_f1"], LINEAR)
+        powers.pop("macro_f1", None)
     chosen = {metric: decoder for metric, (_, decoder) in best.items()}
     return Decisions(usual, thresholds, chosen, powers, {metric: value for metric, (value, _) in best.items()})
+
+
+def _rare(targets: np.ndarray) -> bool:
+    return bool(2 * (targets.sum(axis=0) < FEWEST).sum() > targets.shape[1])
+
+
+MOST_SCORES = 100_000_000  # more would take minutes, and a corpus of that size has enough validation examples
+
+
+def _out_of_fold_thresholds(train: Corpus, limits: Limits) -> list[float] | None:
+    """A threshold for macro-F1 for every label, by the scores that training examples got from linear classifiers which
+    had not seen them. Nine times as many examples as validation has, and all labels: on Reuters, thresholds found on
+    5,000 of them had a macro-F1 on others .013 higher than those found on 777."""
+    if train.scores is None or train.scores.size > MOST_SCORES:
+        return None
+    log_odds, unknown, targets = MARGIN * torch.from_numpy(train.scores), train.unknown(), train.targets()
+    if unknown is not None:
+        log_odds = log_odds.masked_fill(torch.from_numpy(unknown), float("-inf"))
+    shared = macro_threshold(_probabilities(log_odds), targets)
+    return _for_each_label(log_odds, targets, shared, limits)[0]
 
 
 POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path

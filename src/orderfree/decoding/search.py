@@ -148,7 +148,10 @@ def marginal(given: DecodeInput, limits: Limits) -> Tensor:
 MARGIN = 4.0  # a margin of 1 as log-odds; any factor will do, since the threshold is tuned
 
 
-@thresholded("linear", scores=True)
+LINEAR = "linear"
+
+
+@thresholded(LINEAR, scores=True)
 def linear(given: DecodeInput, limits: Limits) -> Tensor:
     """The linear classifiers under both decoders, as if there were none: what they learned must be better than that."""
     assert given.scores is not None, "this search reads the encoder's scores of labels, and it gives none"

@@ -97,6 +97,18 @@ def _probability(log_odds: np.ndarray) -> np.ndarray:
     return probs
 
 
+def macro_threshold(probs: np.ndarray, targets: np.ndarray) -> float:
+    """The one of `candidate_thresholds` with the highest macro-F1; of several, the middle one."""
+    tried = candidate_thresholds(probs, targets)
+    positives = targets.sum(axis=0)
+    values = []
+    for threshold in tried:
+        said = probs >= threshold  # (N, L)
+        values.append((2 * (said & targets).sum(axis=0) / np.maximum(said.sum(axis=0) + positives, 1)).mean())
+    best = np.flatnonzero(np.array(values) >= max(values) - 1e-12)
+    return float(tried[best[len(best) // 2]])
+
+
 CANDIDATES = 60
 
 

@@ -208,7 +208,7 @@ def finish(trainer: Trainer, out: Path) -> None:
     """Scores the best weights with every decoder, writes the model directory, removes the training state."""
     trained = trainer.trained
     predictor = Predictor(trained)
-    found = decide(predictor, trainer.data.valid, predictor.decoders)
+    found = decide(predictor, trainer.data.valid, predictor.decoders, trainer.data.train)
     trained.thresholds, trained.decisions, trained.powers = found.thresholds, found.decoders, found.powers
     trained.metrics = {
         "update": trainer.progress.best_update,

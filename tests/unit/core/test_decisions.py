@@ -12,12 +12,14 @@ import torch
 
 from orderfree.checkpoint import load_model, save_model
 from orderfree.data.corpus import Corpus, encode_corpora
+from orderfree.decoding.search import MARGIN
 from orderfree.errors import ModelDirectoryError, OrderfreeError
 from orderfree.evaluation import TUNED, decide, evaluate, validate
 from orderfree.files import fingerprint, write_json
 from orderfree.inference import BEST, Predictor
 from orderfree.metrics.ranking import ranking_scores
 from orderfree.metrics.scores import scores, to_matrix
+from orderfree.metrics.thresholds import candidate_thresholds, macro_threshold
 from orderfree.types import Example
 from unit_models import made_model
 
@@ -173,3 +175,52 @@ def test_no_label_decoder_no_probability_of_a_set(examples: list[Example]) -> No
     with pytest.raises(OrderfreeError, match="no label decoder"):
         alone.set_log_prob(examples, [()] * len(examples))
     assert torch.is_inference_mode_enabled() is False
+
+
+def out_of_fold(predictor: Predictor, path: Path, cuts: list[float]) -> Corpus:
+    """400 training examples whose out-of-fold scores are right exactly from a label's own cut on."""
+    rng = np.random.default_rng(1)
+    margins = rng.uniform(-1, 1, size=(400, len(cuts))).astype(np.float32)
+    truth = margins >= np.array(cuts)
+    names = np.array(predictor.labels.names)
+    made = [Example(str(n), text="red fish", labels=tuple(names[row])) for n, row in enumerate(truth)]
+    encode_corpora(((0, e) for e in made), [path], predictor.trained.featurizer, predictor.labels)
+    train = Corpus(path, predictor.trained.featurizer, predictor.labels)
+    train.scores = margins
+    return train
+
+
+def test_label_thresholds_come_from_out_of_fold_scores_where_labels_are_rare(
+    examples: list[Example], tmp_path: Path
+) -> None:
+    predictor = Predictor(made_model(seed=5, encoder="linear"))
+    few = [Example(e.id, text=e.text, labels=("a",) if n < 6 else ()) for n, e in enumerate(examples)]
+    encode_corpora(((0, e) for e in few), [tmp_path / "v.arrow"], predictor.trained.featurizer, predictor.labels)
+    valid = Corpus(tmp_path / "v.arrow", predictor.trained.featurizer, predictor.labels)
+    cuts = [-0.5, 0.0, 0.25, 0.5]
+    found = decide(predictor, valid, predictor.decoders, out_of_fold(predictor, tmp_path / "t.arrow", cuts))
+    assert found.decoders["macro_f1"] == "linear"
+    chosen = np.array(found.thresholds["linear"]["macro_f1"])
+    margins = np.log(chosen / (1 - chosen)) / MARGIN
+    assert margins == pytest.approx(np.array(cuts), abs=0.1)  # drawn a little towards a shared one
+    assert "macro_f1" not in found.powers
+    plain = decide(predictor, valid, predictor.decoders)
+    others = [metric for metric in TUNED if metric != "macro_f1"]
+    assert {m: plain.decoders[m] for m in others} == {m: found.decoders[m] for m in others}
+
+
+def test_validation_decides_where_it_has_examples_of_most_labels(examples: list[Example], tmp_path: Path) -> None:
+    """Out-of-fold thresholds are then one candidate more, which is taken only if it is better here."""
+    predictor = Predictor(made_model(seed=5, encoder="linear"))
+    encode_corpora(((0, e) for e in examples), [tmp_path / "v.arrow"], predictor.trained.featurizer, predictor.labels)
+    valid = Corpus(tmp_path / "v.arrow", predictor.trained.featurizer, predictor.labels)
+    plain = decide(predictor, valid, predictor.decoders)
+    found = decide(predictor, valid, predictor.decoders, out_of_fold(predictor, tmp_path / "t.arrow", [0.9] * 4))
+    assert found == plain, "the cuts of that corpus say nothing about these examples"
+
+
+def test_a_threshold_for_macro_f1_is_the_best_of_its_candidates() -> None:
+    rng = np.random.default_rng(2)
+    probs, targets = rng.random((50, 6)), rng.random((50, 6)) < 0.3
+    values = {t: scores(targets, probs >= t)["macro_f1"] for t in candidate_thresholds(probs, targets)}
+    assert values[macro_threshold(probs, targets)] == pytest.approx(max(values.values()))
