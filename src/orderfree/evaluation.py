@@ -94,7 +94,7 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train:
     thresholds: dict[str, dict[str, Threshold]] = {}
     best: dict[str, tuple[float, str]] = {}
     powers: dict[str, float] = {}
-    values_of: dict[str, dict[str, float]] = {}
+    rare, out_of_fold = found is not None and bool(2 * (targets.sum(axis=0) < FEWEST).sum() > targets.shape[1]), 0.0
     for decoder in decoders:
         output = outputs[decoder]
         if searches[decoder].log_odds is None:
@@ -114,10 +114,9 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train:
                 if value > values["macro_f1"]:
                     thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
             if decoder == LINEAR and found is not None:
-                value = scores(targets, _at(output, np.array(found), predictor.limits).numpy())["macro_f1"]
-                if value > values["macro_f1"] or _rare(targets):
-                    thresholds[decoder]["macro_f1"], values["macro_f1"] = found, value
-        values_of[decoder] = values
+                out_of_fold = scores(targets, _at(output, np.array(found), predictor.limits).numpy())["macro_f1"]
+                if out_of_fold > values["macro_f1"] or rare:
+                    thresholds[decoder]["macro_f1"], values["macro_f1"] = found, out_of_fold
         for metric, value in values.items():
             if metric not in best or value > best[metric][0]:
                 best[metric] = (value, decoder)
@@ -126,15 +125,11 @@ def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train:
             for metric, value in scores(targets, sets.numpy()).items():
                 if metric in best and value > best[metric][0]:
                     best[metric], powers[metric] = (value, POWERED), power
-    if found is not None and _rare(targets):
-        best["macro_f1"] = (values_of[LINEAR]["macro_f1"], LINEAR)
+    if rare:
+        best["macro_f1"] = (out_of_fold, LINEAR)
         powers.pop("macro_f1", None)
     chosen = {metric: decoder for metric, (_, decoder) in best.items()}
     return Decisions(usual, thresholds, chosen, powers, {metric: value for metric, (value, _) in best.items()})
-
-
-def _rare(targets: np.ndarray) -> bool:
-    return bool(2 * (targets.sum(axis=0) < FEWEST).sum() > targets.shape[1])
 
 
 MOST_SCORES = 100_000_000  # more would take minutes, and a corpus of that size has enough validation examples
