@@ -3,12 +3,14 @@
     python benchmarks/quality/cell.py CORPUS SYSTEM SEED [--work runs/quality] [--threads 1] [--data FOLDER]
 
 `run.py` calls this. It writes to <work>/<corpus>/<system>/seed<k>/: for each test part `targets.npz` and
-`predictions-<metric>.npz`, and last of all `measured.json`.
+`predictions-<metric>.npz`, and last of all `measured.json`. Training that was stopped with Ctrl-C or SIGTERM goes on
+next time, and its seconds are added up.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import resource
@@ -22,7 +24,7 @@ from baselines import Job
 from judge import save_sets
 from layout import METRICS, WORK, Cell, Seconds
 from scipy import sparse
-from systems import Trained, fit_system, is_ours, reads_sentences
+from systems import Trained, fit_system, is_ours, reads_sentences, unfinished
 
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
@@ -31,10 +33,12 @@ from orderfree.experiments.grid import Plan, prepared_files
 from orderfree.files import fingerprint, write_json
 from orderfree.metrics.scores import evaluation_labels, to_matrix
 from orderfree.testing.toy import toy_corpus
+from orderfree.training.run import Interrupted
 from orderfree.types import Example
 
 SPLIT_SEED = 1  # one split for all systems and seeds
 TEST_PARTS = {"aapd-r": ("test", "test_official")}  # of the others: test
+SPENT = "spent.json"
 TIMED = "micro_f1"  # predicting is timed with the choice for one metric, as in use
 LIBRARIES = ("orderfree", "torch", "numpy", "scipy", "scikit-learn", "libmultilabel", "liblinear-multicore")
 
@@ -54,13 +58,19 @@ def corpus_files(corpus: str, work: Path, data: Path | None) -> dict[str, Path]:
 
 def measure(cell: Cell, files: dict[str, Path], parts: tuple[str, ...], threads: int) -> None:
     """Fits, predicts and writes down everything but the verdict; the first of the parts is timed."""
-    shutil.rmtree(cell.folder, ignore_errors=True)  # what a cell that was cut has left
-    cell.folder.mkdir(parents=True)
+    before = spent_before(cell.folder)
+    if before is None:
+        shutil.rmtree(cell.folder, ignore_errors=True)  # what a cell that was killed has left
+        cell.folder.mkdir(parents=True)
     libraries = peak_bytes()
     cached = reads_sentences(cell.system) and _has_files(Path(os.environ.get("ORDERFREE_CACHE", "-")))
     began = Seconds.now()
-    trained = fit_system(cell.system, Job(files["train"], files["valid"], cell.folder, cell.seed, threads))
-    fit = Seconds.now() - began
+    try:
+        trained = fit_system(cell.system, Job(files["train"], files["valid"], cell.folder, cell.seed, threads))
+    except Interrupted as stopped:
+        write_json(cell.folder / SPENT, asdict((before or Seconds()) + Seconds.now() - began))
+        sys.exit(f"{cell}: {stopped}; goes on next time")
+    fit = (before or Seconds()) + Seconds.now() - began
     tests = {part: list(read_examples(files[part], DataConfig(), labelled=True)) for part in parts}
     began = Seconds.now()
     trained.predict(tests[parts[0]], [TIMED])
@@ -88,6 +98,12 @@ def measure(cell: Cell, files: dict[str, Path], parts: tuple[str, ...], threads:
     for leftover in cell.folder.glob("*.arrow"):
         leftover.unlink()
     write_json(cell.measured, measured)
+
+
+def spent_before(folder: Path) -> Seconds | None:
+    """What fitting had taken when it was stopped; None: there is nothing to go on with."""
+    spent = folder / SPENT
+    return Seconds(**json.loads(spent.read_text(encoding="utf-8"))) if spent.exists() and unfinished(folder) else None
 
 
 def predict_part(trained: Trained, examples: list[Example], cell: Cell, part: str) -> list[str]:

@@ -58,8 +58,23 @@ def run_cell(cell: Cell, threads: int, data: Path | None) -> None:
         command += ["--data", str(data)] if data is not None else []
         variables = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
         cache = cell.work / cell.corpus / "embeddings"  # made once for all cells of a corpus; they say who made them
-        subprocess.run(command, check=True, env={**os.environ, **variables, "ORDERFREE_CACHE": str(cache)})
+        run_patiently(command, {**os.environ, **variables, "ORDERFREE_CACHE": str(cache)})
     write_json(cell.result, verdict(cell))
+
+
+def run_patiently(command: list[str], variables: dict[str, str]) -> None:
+    """Runs to the end of the process also after Ctrl-C, which it was told as well: it may have something to save."""
+    stopped = False
+    with subprocess.Popen(command, env=variables) as process:
+        while process.poll() is None:
+            try:
+                process.wait()
+            except KeyboardInterrupt:
+                stopped = True
+    if stopped:
+        sys.exit(130)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
 
 
 def verdict(cell: Cell) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from orderfree.errors import OrderfreeError
 from orderfree.inference import BEST, Predictor
 from orderfree.metrics.scores import to_matrix
 from orderfree.nn.encoders import encoders
-from orderfree.training.run import train
+from orderfree.training.run import RECORD, TRAINING, train
 from orderfree.types import Example
 
 SAME_FEATURES = re.compile(r"svm-(.+)-features")
@@ -126,10 +126,15 @@ class TrainedPreset:
         }
 
 
+def unfinished(folder: Path) -> bool:
+    """Whether there is a training to go on with."""
+    return (folder / "model" / TRAINING / RECORD).exists()
+
+
 def fit_preset(name: str, job: Job) -> TrainedPreset:
     out = job.folder / "model"
     config = our_config(name, [f"seed={job.seed}", "training.tensorboard=false"])
-    train(config, job.train, job.valid, out)
+    train(config, job.train, job.valid, out, resume=unfinished(job.folder))
     predictor = Predictor.load(out)
     thresholds = predictor.trained.thresholds
     choices = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from orderfree.config import DataConfig
 from orderfree.data.writers import write_examples
 from orderfree.metrics.scores import scores
 from orderfree.testing.toy import toy_corpus
+from orderfree.training.loop import Stop
 
 QUALITY = Path(__file__).parents[3] / "benchmarks" / "quality"
 sys.path.insert(0, str(QUALITY))  # its modules are scripts that lie side by side
@@ -176,3 +178,33 @@ def test_several_seeds_are_shown_with_their_spread() -> None:
     lines = table.quality_table(rows)
     assert lines[2] == "| one | **.500** | .500 | **.500** | **.500** | **.5000** |"
     assert lines[3] == "| three | **.500** | **.700 ± .100** | **.500** | **.500** | **.5000** |"
+
+
+def test_a_cell_that_was_stopped_goes_on_and_its_seconds_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy = toy_corpus(train=60, valid=20, test=20)
+    files = {part: tmp_path / f"{part}.jsonl" for part in ("train", "valid", "test")}
+    for part, path in files.items():
+        write_examples(getattr(toy, part), path, "jsonl", DataConfig())
+    cell = Cell("toy", "fast", 1, tmp_path / "results", tmp_path / "work")
+    real, config = systems.train, systems.our_config
+    monkeypatch.setattr(systems, "our_config", lambda name, more=(): config(name, [*more, "training.epochs=2"]))
+    monkeypatch.setattr(systems, "train", lambda *some, **more: real(*some, **more, stop=Stop(requested=True)))
+    with pytest.raises(SystemExit, match=r"stopped at update 1 of \d+; saved; goes on next time"):
+        cell_process.measure(cell, files, ("test",), threads=1)
+    spent = cell_process.spent_before(cell.folder)
+    assert spent is not None
+    assert spent.cpu > 0
+    went_on = []
+
+    def resumed(*some: Any, **more: Any) -> Any:
+        went_on.append(more["resume"])
+        return real(*some, **more)
+
+    monkeypatch.setattr(systems, "train", resumed)
+    cell_process.measure(cell, files, ("test",), threads=1)
+    assert went_on == [True]
+    measured = json.loads(cell.measured.read_text(encoding="utf-8"))
+    assert measured["seconds"]["fit"]["cpu"] > spent.cpu
+    assert cell_process.spent_before(cell.folder) is None  # finished: the next one starts anew
