@@ -121,7 +121,7 @@ def measured(name: str, seed: int, train: Path, valid: Path, solved: Path) -> di
 
 def table(content: dict[str, Any]) -> str:
     """Means over seeds: of the five metrics for each decoder, then micro-F1 and subset accuracy of joint decoding."""
-    lines = [f"| | seeds | {' | '.join(DECODERS)} | joint: micro-F1 | subset accuracy |", "| --- " * (4 + len(DECODERS)) + "|"]
+    lines = [f"| | seeds | {' | '.join(DECODERS)} | joint: micro-F1 | subset accuracy |", "| --- " * 7 + "|"]
     for name in VARIANTS:
         runs = list(content.get(name, {}).values())
         if not runs:
