@@ -4,6 +4,10 @@ BIN := .venv/bin
 # Two OpenMP threads that spin at barriers starve one another on small machines; waiting passively costs nothing.
 export OMP_WAIT_POLICY ?= PASSIVE
 
+# Debian packages, where this is root on Debian
+APT_GET := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends >/dev/null
+
 .PHONY: help install browser spark demo test lint bench torture fuzz load audit results docs wheel clean
 
 help: ## Show the targets
@@ -18,13 +22,11 @@ install: .venv/installed ## Create .venv and install orderfree with the pinned v
 	touch $@
 
 browser: ## Install Chromium for the tests of the page (Debian, as root); they are skipped where it is missing
-	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } \
+	@command -v chromedriver >/dev/null || { $(APT_GET) chromium chromium-driver; } \
 	  || echo "chromium-driver is not here and cannot be installed (that takes root and apt-get): no tests of the page"
 
 spark: install ## Install Java and pyspark for the test of the Spark recipe (456 MB); it is skipped where they are missing
-	@command -v java >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-	  && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends default-jre-headless >/dev/null; } \
+	@command -v java >/dev/null || { $(APT_GET) default-jre-headless; } \
 	  || echo "Java is not here and cannot be installed (that takes root and apt-get): no test of the Spark recipe"
 	@$(BIN)/python -c "import pyspark" 2>/dev/null \
 	  || timeout 300 $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt pyspark \

@@ -25,19 +25,14 @@ from orderfree.team import Team
 from tiny_bert import tiny_encoder
 
 PATIENCE = 400  # seconds, on a machine that has much else to do
-EXACT = [*TINY_SPARSE, "objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]  # nothing is drawn
+NOTHING_DRAWN = ["objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]
+EXACT = [*TINY_SPARSE, *NOTHING_DRAWN]
 SAMPLED = [*TINY_SPARSE, "training.epochs=4", "training.save_minutes=0", "model.br_batch_norm=true"]
 
 
 def start_two(toy: Toy, out: Path, *options: str, **variables: str) -> subprocess.Popen[str]:
-    launcher = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--nproc_per_node",
-        "2",
-        "--standalone",
-    ]  # on a free port
+    # standalone: on a free port
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2", "--standalone"]
     command = [*launcher, "-m", "orderfree", "train", str(toy.train), "--valid", str(toy.valid), "--out", str(out)]
     return subprocess.Popen(
         [*command, *options], env=environment() | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -54,6 +49,13 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def scores_of(out: Path) -> dict[str, Any]:
     return json.loads((out / "metrics.json").read_text(encoding="utf-8"))["validation"]
+
+
+def assert_same_weights(one: Path, two: Path) -> None:
+    first, second = (load_file(run / "model.safetensors") for run in (one, two))
+    assert list(first) == list(second)
+    for name, weights in first.items():
+        assert second[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8])
@@ -73,9 +75,7 @@ def test_two_processes_train_the_model_of_one(cli: Cli, toy: Toy, tmp_path: Path
     code, out, err = ended(start_two(toy, tmp_path / "two", "--json", *sets(EXACT)))
     assert code == 0, err
     assert len(out.splitlines()) == 1  # one process speaks
-    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
-    for name, weights in one.items():
-        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    assert_same_weights(tmp_path / "one", tmp_path / "two")
     first, second = scores_of(tmp_path / "one"), scores_of(tmp_path / "two")
     for decoder, scores in first.items():
         assert second[decoder] == pytest.approx(scores, abs=1e-6), decoder
@@ -144,8 +144,7 @@ def fine_tuned(tmp_path: Path) -> list[str]:
         "attention_probs_dropout_prob": 0.0,
     }
     (encoder / "config.json").write_text(json.dumps(without))
-    drawn = ["objective.sequence=mle", "objective.normalise=step", "model.dropout=0"]
-    return [*TINY, *drawn, "model.encoder=transformer", f"model.encoder_options.pretrained={encoder}"]
+    return [*TINY, *NOTHING_DRAWN, "model.encoder=transformer", f"model.encoder_options.pretrained={encoder}"]
 
 
 def test_two_processes_that_share_out_the_encoder_train_the_model_of_one(cli: Cli, toy: Toy, tmp_path: Path) -> None:
@@ -154,10 +153,7 @@ def test_two_processes_that_share_out_the_encoder_train_the_model_of_one(cli: Cl
     started = start_two(toy, tmp_path / "two", *sets(settings), ACCELERATE_USE_FSDP="true")
     code, _, err = ended(started)
     assert code == 0, err
-    one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
-    assert list(one) == list(two)
-    for name, weights in one.items():
-        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    assert_same_weights(tmp_path / "one", tmp_path / "two")
     first, second = scores_of(tmp_path / "one"), scores_of(tmp_path / "two")
     for decoder, scores in first.items():
         assert second[decoder] == pytest.approx(scores, abs=1e-6), decoder
@@ -176,6 +172,4 @@ def test_a_shared_out_encoder_goes_on_whole_and_again_shared_out(cli: Cli, toy: 
     cli("train", toy.train, "--valid", toy.valid, "--out", copy, "--resume").worked()
     code, _, err = ended(start_two(toy, out, "--resume", ACCELERATE_USE_FSDP="true"))
     assert code == 0, err
-    one, two = (load_file(finished / "model.safetensors") for finished in (copy, out))
-    for name, weights in one.items():
-        assert two[name].numpy() == pytest.approx(weights.numpy(), abs=1e-5), name
+    assert_same_weights(copy, out)
