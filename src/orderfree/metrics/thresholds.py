@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import ConfigError, OrderfreeError
-from .counts import Matrix
+from .counts import Matrix, count
 
 NEUTRAL = 0.5
 
@@ -100,12 +100,8 @@ def _probability(log_odds: np.ndarray) -> np.ndarray:
 def macro_threshold(probs: np.ndarray, targets: np.ndarray) -> float:
     """The one of `candidate_thresholds` with the highest macro-F1; of several, the middle one."""
     tried = candidate_thresholds(probs, targets)
-    positives = targets.sum(axis=0)
-    values = []
-    for threshold in tried:
-        said = probs >= threshold  # (N, L)
-        values.append((2 * (said & targets).sum(axis=0) / np.maximum(said.sum(axis=0) + positives, 1)).mean())
-    best = np.flatnonzero(np.array(values) >= max(values) - 1e-12)
+    values = np.array([count(targets, probs >= threshold)[0].f1().mean() for threshold in tried])
+    best = np.flatnonzero(values >= values.max() - 1e-12)
     return float(tried[best[len(best) // 2]])
 
 
