@@ -46,7 +46,10 @@ def start_encoder(
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
         bags = train.bag_matrix(encoder.terms.shape[0])
-        scores = encoder.solve(bags, train.targets(), seed, out_of_fold=descends, weights=weights)
+        optional = getattr(train.featurizer, "leading", None)  # (V,)
+        scores = encoder.solve(bags, train.targets(), seed, descends, weights, optional)
+        if optional is not None and optional.any() and not encoder.terms[torch.from_numpy(optional)].any():
+            say("leading words do not help here: left out")
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_directory(folder) as aside:
             content = {**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}

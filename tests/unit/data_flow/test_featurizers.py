@@ -338,6 +338,10 @@ def test_leading_words_are_a_bag_of_their_own() -> None:
 def test_leading_words_change_no_other_weight() -> None:
     texts = ["red fish in a pond", "blue fish"]
     plain, leading = (BagFeaturizer.fit(examples(*texts), DataConfig(), LinearOptions(leads=n)) for n in ([], [3]))
+    assert not plain.leading.any()
+    assert [term for term, is_lead in zip(leading.terms, leading.leading, strict=True) if is_lead] == [
+        term for term in leading.terms if term not in plain.terms
+    ]
     for example in examples(*texts):
         few, many = plain.encode(example).arrays, leading.encode(example).arrays
         np.testing.assert_array_equal(many["indices"][: len(few["indices"])], few["indices"])

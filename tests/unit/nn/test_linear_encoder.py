@@ -134,7 +134,7 @@ def test_c_is_climbed_to(peak: float) -> None:
         tried.append(c)
         return targets + abs(np.log2(c / peak)) * noise
 
-    c, scores = best_c(scores_at, targets)
+    c, scores = best_c(scores_at, lambda found: best_cut(found, targets))
     assert c == peak
     np.testing.assert_array_equal(scores, targets)
     assert len(set(tried)) == len(tried) <= 7
@@ -143,8 +143,12 @@ def test_c_is_climbed_to(peak: float) -> None:
 def test_c_stays_within_bounds() -> None:
     targets = np.random.default_rng(0).random((50, 4)) < 0.3
     noise = np.random.default_rng(1).standard_normal((50, 4))
+
+    def value(scores: np.ndarray) -> float:
+        return best_cut(scores, targets)
+
     for sign in (-1, 1):  # ever better the farther from 1
-        c, _ = best_c(lambda c, sign=sign: targets + 2.0 ** (sign * np.log2(c)) * noise, targets)
+        c, _ = best_c(lambda c, sign=sign: targets + 2.0 ** (sign * np.log2(c)) * noise, value)
         assert 1 / 128 <= c <= 8
 
 
@@ -161,6 +165,25 @@ def test_the_chosen_c_is_the_best_on_the_held_out_fold(problem) -> None:
     scores = encoder.solve(features, targets, seed=1)
     fixed = LinearEncoder(LinearOptions(folds=3, c=encoder.c), V, 0.0, L)
     np.testing.assert_allclose(fixed.solve(features, targets, seed=1), scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("helpful", [True, False])
+def test_optional_features_stay_where_they_help(problem, helpful: bool) -> None:
+    """Either the labels themselves, or loud noise, beside the features."""
+    features, targets = problem
+    noise = 5 * np.random.default_rng(3).standard_normal((len(targets), 30))
+    more = scipy.sparse.hstack([features, targets.astype(float) if helpful else noise]).tocsr()
+    optional = np.arange(more.shape[1]) >= V
+    encoder = LinearEncoder(LinearOptions(folds=3), more.shape[1], 0.0, L)
+    scores = encoder.solve(more, targets, seed=1, optional=optional)
+    assert encoder.terms[optional].any() == helpful
+    twin = LinearEncoder(LinearOptions(folds=3), more.shape[1] if helpful else V, 0.0, L)
+    np.testing.assert_allclose(twin.solve(more if helpful else features, targets, seed=1), scores, atol=1e-4)
+    assert twin.c == encoder.c
+
+    told = LinearEncoder(LinearOptions(folds=3, c=1.0), more.shape[1], 0.0, L)
+    told.solve(more, targets, seed=1, optional=optional)
+    assert told.terms[optional].any(), "a C that was given: nothing is looked for"
 
 
 def test_calibration_starts_where_scores_are_likeliest() -> None:

@@ -163,6 +163,12 @@ class BagFeaturizer:
         """Every term as a person reads it: a word among the first ones is that word. None: libsvm features."""
         return None if self.terms is None else [LEADING.sub("", term) for term in self.terms]
 
+    @cached_property
+    def leading(self) -> np.ndarray:
+        """(V,) which features are leading words: what a classifier may leave out, as they say nothing new."""
+        found = [place for term, place in self._ids.items() if LEADING.match(term)]
+        return np.isin(np.arange(self.input_size), found)
+
     def collate(self, rows: Sequence[Arrays]) -> BagInput:
         lengths = np.array([len(row["indices"]) for row in rows])
         offsets = np.concatenate([[0], lengths[:-1].cumsum()])
