@@ -11,6 +11,7 @@ import torch
 from orderfree.decoding.beam import Limits
 from orderfree.decoding.marginals import label_marginals
 from orderfree.testing.contracts import decode_input
+from orderfree.types import DecoderState
 
 LABELS = 4
 
@@ -64,3 +65,31 @@ def test_a_row_does_not_depend_on_its_batch() -> None:
     row = torch.tensor([2])
     alone = label_marginals(dataclasses.replace(given, state=given.state.select(row, row)), Limits(width=3))
     assert torch.allclose(together[2], alone[0], atol=1e-5)
+
+
+def test_inputs_that_have_ended_are_left_alone() -> None:
+    """Three of six inputs end after none, one and two labels at the latest; the others are what they are alone."""
+    given = decode_input(inputs=6, num_labels=LABELS, seed=7)
+    ends_after = {0: 0, 3: 1, 5: 2}
+    fed = []
+
+    def step(previous: torch.Tensor, state: DecoderState) -> tuple[torch.Tensor, DecoderState]:
+        """`extra` says which input a row is of, and how far it has come."""
+        place, said = state.extra
+        fed.append(set(place.tolist()))
+        logits, after = given.step(previous, dataclasses.replace(state, extra=given.state.extra))
+        for number, labels in ends_after.items():
+            logits[(place == number) & (said >= labels), LABELS] = 100.0
+        return logits, dataclasses.replace(after, extra=(place, said + 1))
+
+    limits = Limits(width=3, max_labels=25)
+    extra = (torch.arange(6), torch.zeros(6, dtype=torch.long))
+    state = dataclasses.replace(given.state, extra=extra)
+    together = label_marginals(dataclasses.replace(given, step=step, state=state), limits)
+    assert fed == [set(range(6)), {1, 2, 3, 4, 5}, {1, 2, 4, 5}, {1, 2, 4}]
+    assert torch.allclose(together[0], torch.zeros(LABELS), atol=1e-6)
+    assert (together[[3, 5]].sum(dim=1) <= torch.tensor([1.0, 2.0])).all(), "the expected size of a set"
+    for place in range(6):
+        row = torch.tensor([place])
+        one = dataclasses.replace(given, step=step, state=state.select(row, row))
+        assert torch.allclose(together[place], label_marginals(one, limits)[0], atol=1e-5)
