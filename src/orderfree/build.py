@@ -40,9 +40,13 @@ def load_config(path: Path | None = None, settings: list[str] | None = None, pre
     given: dict[str, Any] = {}
     for setting in settings or []:
         apply_setting(given, setting)
-    chosen = _section(given, "model").get("encoder")
-    if path is None and chosen not in (None, _section(raw, "model").get("encoder")):
-        _section(raw, "model").pop("encoder_options", None)  # those of the preset's encoder mean nothing to another
+    if path is None:  # what a preset says of its encoder and its objective means nothing to others
+        model, objective = _section(raw, "model"), _section(raw, "objective")
+        encoder, sequence = model.get("encoder"), objective.get("sequence")
+        if another := _section(given, "model").get("encoder", encoder) != encoder:
+            model.pop("encoder_options", None)
+        if another or _section(given, "objective").get("sequence", sequence) != sequence:
+            objective.pop("sequence_options", None)
     for setting in settings or []:
         apply_setting(raw, setting)
     return complete_config(raw, str(path) if path is not None else "the configuration")

@@ -286,6 +286,17 @@ def test_another_encoder_than_the_presets_starts_from_its_own_options() -> None:
     assert load_config(settings=["model.encoder_options.c=9"]).model.encoder_options["leads"], "the same encoder"
 
 
+def test_another_objective_or_encoder_than_the_presets_starts_from_its_own_options() -> None:
+    prefix = {
+        setting: load_config(settings=[setting]).objective.sequence_options.get("prefix")
+        for setting in ("training.epochs=3", "objective.sequence=mle", "model.encoder=sparse", "objective.sequence=ocd")
+    }
+    assert list(prefix.values()) == ["correct", None, "sampled", "correct"]
+    both = ["objective.sequence_options.prefix=correct", "model.encoder=sparse"]
+    assert load_config(settings=both).objective.sequence_options["prefix"] == "correct", "what a user says stays"
+    assert load_config(preset="audio", settings=["objective.sequence=mle"]).objective.sequence == "mle"
+
+
 def test_a_section_that_is_no_section_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="model: "):
         load_config(settings=["model=3"])
