@@ -34,20 +34,21 @@ from orderfree.inference import Predictor
 OCD = "objective.sequence_options."
 SAMPLED = OCD + "prefix=sampled"
 VARIANTS: dict[str, list[str]] = {
-    "sampled prefixes": [],
-    "τ = 0.1": [OCD + "temperature=0.1"],
-    "τ = 0.5": [OCD + "temperature=0.5"],
-    "example-F1 reward, τ = 0.1": [OCD + "temperature=0.1", OCD + "reward=example_f1"],
+    "sampled prefixes": [SAMPLED],
+    "τ = 0.1": [SAMPLED, OCD + "temperature=0.1"],
+    "τ = 0.5": [SAMPLED, OCD + "temperature=0.5"],
+    "example-F1 reward, τ = 0.1": [SAMPLED, OCD + "temperature=0.1", OCD + "reward=example_f1"],
     "correct prefixes": [OCD + "prefix=correct"],
     "sampled and correct prefixes": [
+        SAMPLED,
         *("objective.second=ocd", 'objective.second_options={"prefix": "correct"}', "objective.second_weight=0.5"),
     ],
-    "stop at the number of targets": ["objective.extra_steps=0"],
-    "no limit but max_steps": ["objective.extra_steps=null"],
+    "stop at the number of targets": [SAMPLED, "objective.extra_steps=0"],
+    "no limit but max_steps": [SAMPLED, "objective.extra_steps=null"],
     "maximum likelihood instead": ["objective.sequence=mle"],
-    "a tenth of the labels dropped": [],
-    "a third of the labels dropped": [],
-    "weights averaged": [],
+    "a tenth of the labels dropped": [SAMPLED],
+    "a third of the labels dropped": [SAMPLED],
+    "weights averaged": [SAMPLED],
 }
 DROPPED = {"a tenth of the labels dropped": 0.1, "a third of the labels dropped": 0.33}
 DECODERS = ("br", "beam", "joint", "marginal")
@@ -106,8 +107,7 @@ def measured(name: str, seed: int, train: Path, valid: Path, solved: Path) -> di
         if not solved.exists():
             shutil.copytree(cache / solved.name, solved)
 
-    settings = [SAMPLED, *VARIANTS[name], f"seed={seed}", "training.tensorboard=false"]
-    config = load_config(preset="fast", settings=settings)
+    config = load_config(preset="fast", settings=[*VARIANTS[name], f"seed={seed}", "training.tensorboard=false"])
     training._network, training.start_encoder = network, once
     try:
         with tempfile.TemporaryDirectory() as folder:
