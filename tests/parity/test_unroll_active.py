@@ -9,13 +9,13 @@ from torch import Tensor
 from orderfree.nn.br_decoder import BRDecoder
 from orderfree.nn.chain_decoder import ChainDecoder
 from orderfree.nn.label_decoder import LabelDecoder
-from orderfree.nn.model import unroll_active
+from orderfree.nn.model import group_by_length, unroll_active
 from orderfree.nn.seq2set_decoder import Seq2SetDecoder
 from orderfree.nn.sgm_decoder import SGMDecoder
 from orderfree.types import EncoderOutput
 
 B, T, H, L, K = 9, 5, 6, 4, 7
-# the label each row names at each step, by its length: one long row, several short ones, some that end at once
+# how many steps each row has
 MANY_SHORT = torch.tensor([2, 1, 2, 7, 1, 2, 3, 1, 2])
 ALL_LONG = torch.tensor([7, 6, 7, 7, 5, 7, 7, 6, 7])
 DECODERS = {
@@ -67,4 +67,36 @@ def test_the_steps_run_are_fewer() -> None:
     encoded = EncoderOutput(torch.randn(B, T, H), torch.ones(B, T, dtype=torch.bool), torch.randn(1, B, H))
     active = torch.arange(K) < MANY_SHORT[:, None]
     unroll_active(decoder, torch.full((B, K), L), active, decoder.start(encoded))
-    assert counted == 7 * 2 + 2 * 7  # seven rows of at most two steps, two that run to the end; cut by hand
+    assert counted == 3 * 1 + 4 * 2 + 1 * 3 + 1 * 7  # no row runs further than it must
+
+
+@pytest.mark.parametrize(
+    ("counts", "spared", "groups"),
+    [
+        ([0, 5], 1, [(5, 0, 1)]),  # all rows of one length
+        ([0, 3, 4, 1, 0, 0, 0, 1], 0, [(3, 0, 1), (4, 2, 2), (1, 3, 3), (1, 4, 7)]),  # every cut is made
+        ([0, 3, 4, 1, 0, 0, 0, 1], 4, [(7, 0, 2), (1, 3, 3), (1, 4, 7)]),  # one that saves three steps is not
+        ([0, 3, 4, 1, 0, 0, 0, 1], 5, [(7, 0, 2), (2, 3, 7)]),
+        ([0, 3, 4, 1, 0, 0, 0, 1], 36, [(9, 0, 7)]),  # the best one saves 35
+    ],
+)
+def test_groups_cut_by_hand(counts: list[int], spared: float, groups: list[tuple[int, int, int]]) -> None:
+    assert group_by_length(counts, spared) == groups
+
+
+def test_states_that_cost_more_to_copy_than_is_saved_stay_in_one_piece() -> None:
+    called = 0
+
+    class Counting(LabelDecoder):
+        def unroll(self, inputs, state):  # type: ignore[no-untyped-def]
+            nonlocal called
+            called += 1
+            return super().unroll(inputs, state)
+
+    decoder = Counting(L, H, 3, 5, 1, 0.0)
+    active = torch.arange(K) < MANY_SHORT[:, None]
+    for words, calls in ((5, 4), (5000, 1)):
+        called = 0
+        encoded = EncoderOutput(torch.randn(B, words, H), torch.ones(B, words, dtype=torch.bool), torch.randn(1, B, H))
+        unroll_active(decoder, torch.full((B, K), L), active, decoder.start(encoded))
+        assert called == calls

@@ -90,8 +90,8 @@ def roll_out(
     With a teacher_ratio below 1 (scheduled sampling) the decoder is fed, each time with that probability, the chosen
     label, else one it samples itself; what was chosen stays the target.
 
-    Rows that have ended cost nothing: they are left out of the batch as soon as half of it has ended (leaving them
-    out at every step would copy the encoder's states each time).
+    Rows that have ended cost nothing: they are left out of the batch as soon as a quarter of it has ended (leaving
+    them out at every step would copy the encoder's states each time).
     """
     inputs, num_labels = targets.shape
     eos, steps = num_labels, int(limits.max())
@@ -126,7 +126,7 @@ def roll_out(
         alive = int(running.sum())
         if alive == 0:
             return _rollout(sequence[:, : t + 1], active[:, : t + 1], fed[:, : t + 1], teacher_ratio)
-        if 2 * alive <= len(rows):
+        if 4 * alive <= 3 * len(rows):
             kept = running.nonzero()[:, 0]  # (alive,)
             rows, taken, missing, previous = rows[kept], taken[kept], missing[kept], previous[kept]
             running = running[kept]

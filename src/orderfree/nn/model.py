@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
@@ -69,26 +70,40 @@ class OrderFreeModel(nn.Module):
         return sum(parameter.numel() for parameter in self.parameters())
 
 
-WORTH = 0.6  # of all steps: with more of them left, copying the encoder's states costs as much as is saved
+COPYING = 16  # multiplications in the time it takes to copy one number of the encoder's states, there and back
+SPARED = 1 / 32  # of all steps: a cut that saves less is not made, for small groups run slower
 
 
 def unroll_active(decoder: LabelDecoder | ChainDecoder, inputs: Tensor, active: Tensor, state: DecoderState) -> Tensor:
     """Logits (B, K, L + 1) of sequences that end early; zero after their end, where nothing is learned.
 
-    One long sequence among many short ones would run all of them to its end. Where it pays, rows are cut into those
-    that end by some step k and those that do not, and each group runs to its own end only."""
+    A few long sequences among many short ones would run all of them to their end. Where it pays, rows are grouped by
+    length, and each group runs to its own end only."""
     rows, steps = active.shape
     lengths = active.sum(dim=1)  # (B,)
-    ends = torch.arange(steps + 1, device=lengths.device)  # (K + 1,)
-    early = (lengths[:, None] <= ends).sum(dim=0)  # (K + 1,) rows that have ended by each step
-    cost = early * ends + (rows - early) * steps  # (K + 1,) steps run, where the cut is made there
-    cut = int(cost.argmin())
-    if int(cost[cut]) > WORTH * rows * steps:
+    groups = group_by_length(torch.bincount(lengths, minlength=steps + 1).tolist(), SPARED * rows * steps)
+    saved = rows * steps - sum(size * last for size, _, last in groups)
+    weights = sum(parameter.numel() for parameter in decoder.parameters())  # about what a step of a row multiplies by
+    if saved * weights <= COPYING * state.memory.numel():
         return decoder.unroll(inputs, state)[0]
     logits = state.hidden.new_zeros(rows, steps, decoder.num_labels + 1)  # (B, K, L + 1)
-    for group, last in ((lengths <= cut, cut), (lengths > cut, steps)):
-        kept = group.nonzero()[:, 0]  # (b,)
-        if len(kept):
-            found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
-            logits[kept, :last] = found
+    for _, first, last in groups:
+        kept = ((lengths >= first) & (lengths <= last)).nonzero()[:, 0]  # (b,)
+        found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+        logits[kept, :last] = found
     return logits
+
+
+def group_by_length(counts: list[int], spared: float, first: int = 0) -> list[tuple[int, int, int]]:
+    """Rows of each length from 0, and steps a cut must save -> groups (rows, shortest, longest) of those from `first`.
+
+    A cut at length k spares every row up to k the steps from there to the longest; the best cut is made, then the best
+    of either side, for as long as it is worth it."""
+    longest = len(counts) - 1
+    ended = list(accumulate(counts[first:]))
+    saved = [rows * (longest - length) for length, rows in enumerate(ended, start=first)]
+    most = max(saved)
+    if most < spared or most == 0:
+        return [(ended[-1], first, longest)] if ended[-1] else []
+    cut = first + saved.index(most)
+    return group_by_length(counts[: cut + 1], spared, first) + group_by_length(counts, spared, cut + 1)
