@@ -175,7 +175,9 @@ def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
         if kept is None or cuts["micro_f1"].validation > kept[2]["micro_f1"].validation:
             kept = c, scorer, cuts, took
     assert kept is not None, "a grid has at least one value of C"
-    c, scorer, cuts, took = kept
+    c, _, cuts, took = kept
+    everything = sparse.vstack([train_features, valid_features], format="csr")  # as our presets do, now all is chosen
+    scorer = system.fit(everything, np.concatenate([train_targets, valid_targets]), c, job)
     choices = {m: {"c": c, "threshold": cut.threshold, "validation": cut.validation} for m, cut in cuts.items()}
     featurizer, size = _reopened(config, prepared.featurizer, job.folder / "features")
     return TrainedBaseline(

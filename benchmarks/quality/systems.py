@@ -1,5 +1,6 @@
 """What is compared. Each system is fitted on the training part and makes its choices (C, thresholds, decoders) on the
-validation part; `predict` is all that ever sees a test example.
+validation part. Then it is solved once more on both parts, with these choices; `predict` is all that ever sees a test
+example.
 
     svm, logistic                 one-vs-rest on tf-idf words, scikit-learn
     chain                         a classifier chain of logistic regressions, frequent labels first, scikit-learn

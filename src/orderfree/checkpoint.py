@@ -75,6 +75,12 @@ class TrainedModel:
     powers: dict[str, float] = field(default_factory=dict)  # metric -> br_power of joint decoding, where that was best
     named: dict[str, NamedThresholds] = field(default_factory=dict)
 
+    def learned_from(self, path: Path) -> bool:
+        """Whether its weights were made from this very file, so that scores on it say little."""
+        data = self.provenance.get("data", {})
+        parts = ("train", "valid") if self.provenance.get("solved_with_validation") else ("train",)
+        return path.exists() and fingerprint(path) in {data.get(part) for part in parts}
+
 
 def versions() -> dict[str, str]:
     return {"orderfree": __version__, "torch": torch.__version__, "python": platform.python_version()}

@@ -51,7 +51,7 @@ def audit(
     if model is not None:
         predictor, _ = open_run(model, settings, format)
         config = predictor.trained.config
-        own_examples = _trained_on(predictor.trained.provenance, data_file)
+        own_examples = predictor.trained.learned_from(data_file)
         opinion = of_model(predictor, data_file)
     else:
         given = [*(settings or []), *([f"data.format={format}"] if format else [])]
@@ -80,12 +80,6 @@ def audit(
         print(f"{len(found):,} suspects written to {out}")
     elif len(found) > SHOWN:
         print(f"The {SHOWN} worst are shown; --out suspects.jsonl writes {len(found):,}.")
-
-
-def _trained_on(provenance: dict[str, Any], path: Path) -> bool:
-    from ..files import fingerprint
-
-    return path.exists() and provenance.get("data", {}).get("train") == fingerprint(path)
 
 
 def _row(suspect: Suspect) -> tuple[str, ...]:

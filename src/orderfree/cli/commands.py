@@ -34,6 +34,7 @@ from .common import (
     read_hierarchy,
     reading,
     say,
+    warn_of_own_examples,
     write_run_report,
 )
 
@@ -133,6 +134,7 @@ def evaluate(
     found = {"model": str(run), "data": str(test_file), **judged}
     if report is not None:
         write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
+    warn_of_own_examples(run, predictor, test_file)
     if found["unseen_labels"]:
         names = ", ".join(found["unseen_labels"][:10])
         say(f"warning: {len(found['unseen_labels'])} label(s) never seen in training count as misses: {names}")

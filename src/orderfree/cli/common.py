@@ -144,6 +144,11 @@ def judged_decoders(
     return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
 
 
+def warn_of_own_examples(run: Path, predictor: Predictor, path: Path) -> None:
+    if predictor.trained.learned_from(path):
+        say(f"warning: {run} has learned from {path} itself, so that it does better there than on anything new")
+
+
 def read_hierarchy(path: Path | None, predictor: Predictor) -> Hierarchy | None:
     from ..data.hierarchy import Hierarchy
 

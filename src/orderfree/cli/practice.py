@@ -10,7 +10,18 @@ from typing import Annotated
 import typer
 
 from ..errors import OrderfreeError
-from .common import AsJson, Format, RunDirectory, Settings, data_config, open_run, print_table, reading, say
+from .common import (
+    AsJson,
+    Format,
+    RunDirectory,
+    Settings,
+    data_config,
+    open_run,
+    print_table,
+    reading,
+    say,
+    warn_of_own_examples,
+)
 
 
 def thresholds(
@@ -37,6 +48,7 @@ def thresholds(
     examples = list(reading(data_file, data, labelled=True, noun="texts to choose by"))
     found = {name or goal: find_thresholds(predictor, examples, goal, decode) for goal in goals}
     store_thresholds(run, found)
+    warn_of_own_examples(run, predictor, data_file)
     if as_json:
         print(json.dumps({own: asdict(stored) for own, stored in found.items()}, ensure_ascii=False))
         return

@@ -18,6 +18,11 @@ def model_card(trained: TrainedModel) -> str:
     counted = zip(trained.labels.names[:10], trained.labels.counts, strict=False)
     frequent = ", ".join(f"`{name}` ({count:,})" for name, count in counted)
     kept = f"update {trained.metrics['update']:,} of {trained.metrics['updates']:,}"
+    refitted = (
+        "\nAfter that, its linear classifiers were solved once more with this part among their examples."
+        if provenance["solved_with_validation"]
+        else ""
+    )
     return f"""# A label-set predictor made with orderfree
 
 Predicts which of {len(trained.labels):,} labels an input has. Most frequent in training: {frequent}.
@@ -37,7 +42,7 @@ Predicts which of {len(trained.labels):,} labels an input has. Most frequent in 
 ## Scores on the validation part
 
 The checkpoint and the binary-relevance threshold were chosen on this very part, so these figures flatter the model;
-judge it on data it has not seen (`orderfree evaluate`).
+judge it on data it has not seen (`orderfree evaluate`).{refitted}
 
 | decoder | {" | ".join(SHOWN)} |
 | --- |{" --- |" * len(SHOWN)}

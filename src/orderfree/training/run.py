@@ -28,7 +28,7 @@ from .card import model_card
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import PRETRAINED, Data, Prepared, fingerprints, prepare
-from .solve import start_encoder
+from .solve import solve_again, start_encoder
 from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
 
@@ -217,6 +217,9 @@ def finish(trainer: Trainer, out: Path) -> None:
         "validation": found.scores,
         "decided": found.values,
     }
+    data = trainer.data
+    refitted = solve_again(trained.network, data.train, data.valid, trained.config.seed, trainer.say, trainer.balance)
+    trained.provenance["solved_with_validation"] = refitted
     save_model(trained, out, model_card(trained))
     shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them
 

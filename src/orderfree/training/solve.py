@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 import torch
 from safetensors.numpy import load_file, save_file
 
 from ..data.corpus import Corpus
 from ..files import damage, write_checksums, writing_directory
 from ..nn.br_decoder import Calibration
+from ..nn.encoders.linear import LinearEncoder, without
 from ..nn.model import OrderFreeModel
 from .weights import Balance, decision_weights
 
@@ -34,7 +36,7 @@ def start_encoder(
     for part in parts:
         if hasattr(part, "load_pretrained"):
             part.load_pretrained()
-    encoder = next((part for part in parts if hasattr(part, "solve")), None)
+    encoder = _solved_part(network)
     if encoder is None:
         return
     folder, weights = cache / SOLVED, _weights(train, balance)
@@ -48,7 +50,7 @@ def start_encoder(
         bags = train.bag_matrix(encoder.terms.shape[0])
         optional = getattr(train.featurizer, "leading", None)  # (V,)
         scores = encoder.solve(bags, train.targets(), seed, descends, weights, optional)
-        if optional is not None and optional.any() and not encoder.terms[torch.from_numpy(optional)].any():
+        if _left_out(encoder, optional):
             say("leading words do not help here: left out")
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_directory(folder) as aside:
@@ -60,14 +62,55 @@ def start_encoder(
     say(f"solved with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
     if train.scores is not None:
-        scores, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
+        unseen, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
         counted = None if weights is None else torch.from_numpy(weights)
         for module in network.modules():
             if isinstance(module, Calibration):
-                module.fit(scores, targets, counted)
+                module.fit(unseen, targets, counted)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )
+
+
+def solve_again(
+    network: OrderFreeModel,
+    train: Corpus,
+    valid: Corpus,
+    seed: int,
+    say: Callable[[str], None],
+    balance: Balance | None,
+) -> bool:
+    """When C, weights of the decoders and thresholds have all been chosen, the validation part has nothing left to say
+    but its labels: the classifiers are solved once more with it. False: none of them asks for that (`refit`)."""
+    encoder = _solved_part(network)
+    if encoder is None or not encoder.options.refit:
+        return False
+    say("solving once more, with the validation part")
+    corpora = (train, valid)
+    features = scipy.sparse.vstack([corpus.bag_matrix(encoder.terms.shape[0]) for corpus in corpora], format="csr")
+    optional = getattr(train.featurizer, "leading", None)  # (V,)
+    if optional is not None and _left_out(encoder, optional):
+        features = without(features, optional)
+    targets = np.concatenate([corpus.targets() for corpus in corpora])  # (N, L)
+    counted = [_weights(corpus, balance) for corpus in corpora]
+    weights = None
+    if any(some is not None for some in counted):
+        full = [np.ones(1) if some is None else some for some in counted]
+        weights = np.concatenate(
+            [np.broadcast_to(some, (len(corpus), len(targets[0]))) for corpus, some in zip(corpora, full, strict=True)]
+        )  # (N, L)
+    encoder.solve(features, targets, seed, out_of_fold=False, weights=weights)
+    return True
+
+
+def _solved_part(network: OrderFreeModel) -> LinearEncoder | None:
+    """The encoder, or the part of a hybrid one, that is solved instead of descended to."""
+    return next((part for part in network.encoder.modules() if isinstance(part, LinearEncoder)), None)
+
+
+def _left_out(encoder: LinearEncoder, optional: np.ndarray | None) -> bool:
+    """Whether these features (V,) bool were not taken, because a held-out fold was better without."""
+    return optional is not None and bool(optional.any()) and not encoder.terms[torch.from_numpy(optional)].any()
 
 
 def _weights(train: Corpus, balance: Balance | None) -> np.ndarray | None:

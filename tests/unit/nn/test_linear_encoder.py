@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,19 @@ from orderfree.errors import ConfigError
 from orderfree.inference import Predictor
 from orderfree.metrics.thresholds import best_threshold
 from orderfree.nn.br_decoder import Calibration
-from orderfree.nn.encoders.linear import LinearEncoder, LinearOptions, best_c, best_cut, example_weights, one_vs_rest
+from orderfree.nn.encoders.linear import (
+    ALONE,
+    LinearEncoder,
+    LinearOptions,
+    best_c,
+    best_cut,
+    example_weights,
+    one_vs_rest,
+    without,
+)
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
+from orderfree.training.prepare import prepare
 from orderfree.training.run import Interrupted, train
 from orderfree.types import BagInput
 
@@ -37,6 +50,19 @@ def problem() -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
     return features, targets
 
 
+@contextmanager
+def threads_of_torch(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+EXACTLY = ALONE + 1  # threads: the primal problem is solved to the last digits
+
+
 def as_bag(features: scipy.sparse.csr_matrix) -> BagInput:
     indices, weights = torch.from_numpy(features.indices).long(), torch.from_numpy(features.data)
     return BagInput(indices, weights, torch.from_numpy(features.indptr[:-1]).long())
@@ -45,7 +71,8 @@ def as_bag(features: scipy.sparse.csr_matrix) -> BagInput:
 def test_its_scores_are_those_of_scikit_learn(problem) -> None:
     features, targets = problem
     encoder = LinearEncoder(LinearOptions(c=1.0), V, 0.5, L).train()
-    assert encoder.solve(features, targets, seed=1, out_of_fold=False) is None
+    with threads_of_torch(EXACTLY):
+        assert encoder.solve(features, targets, seed=1, out_of_fold=False) is None
     scores = encoder(as_bag(features)).summary.numpy()
     peer = OneVsRestClassifier(LinearSVC(C=1.0, random_state=0)).fit(features, targets[:, :3])
     np.testing.assert_allclose(scores[:, :3], peer.decision_function(features), atol=1e-4)
@@ -259,15 +286,50 @@ def test_an_example_of_weight_two_is_solved_for_as_two(problem, loss: str) -> No
 
 
 def test_the_number_of_threads_changes_no_byte(problem) -> None:
+    """Up to two threads solve the dual problem, more of them the primal one; both find the same classifiers."""
     features, targets = problem
-    before = torch.get_num_threads()
-    solved = []
-    try:
-        for threads in (1, 4, 4):
-            torch.set_num_threads(threads)
-            solved.append(one_vs_rest(features, targets, "squared_hinge", 1.0))
-    finally:
-        torch.set_num_threads(before)
-    for terms, bias in solved[1:]:
-        assert np.array_equal(terms, solved[0][0])
-        assert np.array_equal(bias, solved[0][1])
+    solved = {}
+    for threads in (1, 2, 3, 4):
+        with threads_of_torch(threads):
+            solved[threads] = [one_vs_rest(features, targets, "squared_hinge", 1.0) for _ in range(2)]
+    for same in ((1, 2), (3, 4)):
+        (terms, bias), *others = (found for threads in same for found in solved[threads])
+        for other_terms, other_bias in others:
+            assert np.array_equal(terms, other_terms)
+            assert np.array_equal(bias, other_bias)
+    for dual, primal in zip(solved[1][0], solved[4][0], strict=True):
+        np.testing.assert_allclose(dual, primal, atol=0.01)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_validation_part_is_learned_when_all_is_chosen(tmp_path: Path, weighted: bool) -> None:
+    """Decoders, thresholds and choices are those of a run that leaves it out; the classifiers are those of both parts,
+    an example of weight 2 counting as if it were there twice."""
+    corpus = toy_corpus(1, 300, 60, 0)
+    valid = [replace(example, weight=1.0 + weighted * (i % 2)) for i, example in enumerate(corpus.valid)]
+    options = {"encoder": "linear", "encoder_options": {"leads": [8]}}
+    training = {"epochs": 2, "tensorboard": False, "threads": EXACTLY}
+    refitted = {"model": {**options, "encoder_options": {**options["encoder_options"], "refit": True}}}
+    refitted["training"] = training
+    plain = train(config(model=options, training=training), corpus.train, valid, tmp_path / "plain")
+    again = train(config(**refitted), corpus.train, valid, tmp_path / "again")
+    assert (plain.thresholds, plain.decisions) == (again.thresholds, again.decisions)
+    assert plain.metrics == again.metrics
+    for (name, before), after in zip(plain.network.named_parameters(), again.network.parameters(), strict=True):
+        assert torch.equal(before, after) == (name not in ("encoder.terms", "encoder.bias")), name
+
+    prepared = prepare(config(**refitted), corpus.train, valid, tmp_path)
+    train_part, valid_part = prepared.train, prepared.valid
+    times = np.ones(len(valid_part), dtype=int) if valid_part.weights is None else valid_part.weights.astype(int)
+    rows = np.repeat(np.arange(len(valid_part)), times)
+    assert (len(rows) > len(valid_part)) == weighted
+    size, leading = prepared.featurizer.input_size, prepared.featurizer.leading
+    features = scipy.sparse.vstack([train_part.bag_matrix(size), valid_part.bag_matrix(size)[rows]], format="csr")
+    targets = np.concatenate([train_part.targets(), valid_part.targets()[rows]])
+    solved = again.network.encoder
+    if not solved.terms[torch.from_numpy(leading)].any():
+        features = without(features, leading)
+    with threads_of_torch(EXACTLY):
+        terms, bias = one_vs_rest(features.astype(np.float64), targets, "squared_hinge", solved.c)
+    np.testing.assert_allclose(solved.terms.numpy(), terms.T, atol=1e-3)
+    np.testing.assert_allclose(solved.bias.numpy(), bias, atol=1e-3)
