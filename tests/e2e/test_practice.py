@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from e2e_support import TINY_SPARSE, Cli, Toy, environment, files_below, sets
+from e2e_support import TINY, TINY_SPARSE, Cli, Toy, environment, files_below, sets
 
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
@@ -55,6 +55,20 @@ def test_named_thresholds_are_found_stored_and_used(cli: Cli, own_model: Path, t
         assert record["labels"] == wanted[: len(record["labels"])]
         assert len(record["labels"]) in (len(wanted), most)
     assert cli("predict", own_model, toy.test).worked().out == before, "what was there before is as it was"
+
+
+def test_a_file_the_model_has_learned_from_is_said(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:
+    """The training part always; the validation part where classifiers were solved once more with it."""
+    refitted = tmp_path / "refitted"
+    settings = sets([*TINY, "model.encoder_options.refit=true", "training.epochs=1"])
+    cli("train", toy.train, "--valid", toy.valid, "--out", refitted, "--preset", "fast", *settings).worked()
+    assert "solved once more" in (refitted / "README.md").read_text(encoding="utf-8")
+    for run, file, learned in (
+        (model, toy.train, True), (model, toy.valid, False), (refitted, toy.valid, True), (refitted, toy.test, False)
+    ):  # fmt: skip
+        said = cli("evaluate", run, file, "--decode", "br").worked().err
+        assert (f"{run} has learned from {file} itself" in said) == learned
+    assert "has learned from" in cli("thresholds", refitted, toy.valid).worked().err
 
 
 def test_thresholds_that_cannot_be(cli: Cli, own_model: Path, toy: Toy) -> None:
