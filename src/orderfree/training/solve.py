@@ -95,10 +95,9 @@ def solve_again(
     counted = [_weights(corpus, balance) for corpus in corpora]
     weights = None
     if any(some is not None for some in counted):
-        full = [np.ones(1) if some is None else some for some in counted]
-        weights = np.concatenate(
-            [np.broadcast_to(some, (len(corpus), len(targets[0]))) for corpus, some in zip(corpora, full, strict=True)]
-        )  # (N, L)
+        shapes = [(len(corpus), targets.shape[1]) for corpus in corpora]
+        each = [1.0 if some is None else some for some in counted]
+        weights = np.concatenate([np.broadcast_to(some, shape) for some, shape in zip(each, shapes, strict=True)])
     encoder.solve(features, targets, seed, out_of_fold=False, weights=weights)
     return True
 

@@ -152,10 +152,8 @@ def best_c(
                 kept = c, found
         return values[c]
 
-    best, step = (
-        1.0,
-        1 / COARSE if value(1 / COARSE) > value(1.0) else COARSE,
-    )  # small ones first: they are solved sooner
+    best = 1.0
+    step = 1 / COARSE if value(1 / COARSE) > value(1.0) else COARSE  # small ones first: they are solved sooner
     while SMALLEST <= best * step <= LARGEST and value(best * step) > value(best):
         best *= step
     max((best / FINE, best * FINE), key=value)
