@@ -66,9 +66,8 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
     return [row for path in sorted(directory.glob("part-*")) for row in pq.read_table(path).to_pylist()]
 
 
-def kill_a_worker_once_parts_are_there(directory: Path, killed: list[int]) -> None:
-    ends = time.monotonic() + 60
-    while time.monotonic() < ends and not killed:
+def kill_a_worker_once_parts_are_there(directory: Path, ended: threading.Event, killed: list[int]) -> None:
+    while not ended.is_set() and not killed:
         if len(list(directory.glob("part-*"))) >= 2:
             below = psutil.Process().children(recursive=True)
             for worker in [one for one in below if "PartWorker" in " ".join(one.cmdline())][:1]:
@@ -97,11 +96,14 @@ def test_every_row_is_in_one_part(run: Path, inputs: list[str]) -> None:
 def test_each_row_once_though_a_worker_is_killed_and_the_same_as_predict(
     run: Path, inputs: list[str], tmp_path: Path
 ) -> None:
-    job, killed = job_of(run, inputs, part_rows=4), []
-    watch = threading.Thread(target=kill_a_worker_once_parts_are_there, args=(tmp_path / "out", killed))
+    job, ended, killed = job_of(run, inputs, part_rows=4), threading.Event(), []
+    watch = threading.Thread(target=kill_a_worker_once_parts_are_there, args=(tmp_path / "out", ended, killed))
     watch.start()
-    told = run_on_ray(job, tmp_path / "out", workers=2)
-    watch.join()
+    try:
+        told = run_on_ray(job, tmp_path / "out", workers=2)
+    finally:
+        ended.set()
+        watch.join()
     assert killed
     assert told == {"parts": 46, "rows": 2 * ROWS, "left_out": 0, "kept": 0}
     assert json.loads((tmp_path / "out" / COMPLETE).read_text()) == {"parts": 46, "rows": 2 * ROWS, "left_out": 0}
