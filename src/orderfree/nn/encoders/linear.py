@@ -178,9 +178,9 @@ def example_weights(counts: np.ndarray, rare: int) -> np.ndarray:
     return np.sqrt(rare / np.maximum(counts, 1)).clip(1.0, HEAVIEST)
 
 
-# liblinear's dual solver takes two fifths of the time of the primal one and ends as close to the optimum with a
-# tolerance of 0.01, but it draws from one random generator: two of them at once would not give the same bytes again.
-ALONE = 2  # threads: with so many, one dual solver is still ahead of primal ones side by side
+# liblinear's dual solver takes about half the time of the primal one (docs/explain/experiments.md) and ends close to
+# the same optimum, but it draws from one random generator: two of them at once would not give the same bytes again.
+ALONE = 2  # threads: with so many, one dual solver is about as fast as primal ones side by side, for half the work
 ONE_GENERATOR = Lock()
 
 
