@@ -21,7 +21,8 @@ from orderfree.metrics.scores import scores
 from orderfree.training.prepare import prepare
 from orderfree.types import Example
 
-WORDS = ("model.encoder_options.leads=[]",)  # over the preset fast: single words, in at least two documents
+WORDS = "model.encoder_options.leads=[]"  # over the preset fast: single words, in at least two documents
+ALONE = "model.encoder_options.neighbours=0"  # a baseline is what a user would write down in ten lines
 ABOVE_ZERO = 1e-12
 
 
@@ -155,7 +156,7 @@ class TrainedBaseline:
 
 
 def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
-    config = load_config(preset=system.preset) if system.preset else load_config(settings=list(WORDS))
+    config = load_config(settings=[ALONE] if system.preset else [ALONE, WORDS], preset=system.preset)
     prepared = prepare(config, job.train, job.valid, job.folder)
     # liblinear knows no other type than double: changed once, for all labels and every C
     train_features, valid_features = (

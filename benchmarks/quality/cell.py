@@ -31,6 +31,7 @@ from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
 from orderfree.experiments.grid import Plan, prepared_files
 from orderfree.files import fingerprint, write_json
+from orderfree.machine import use_processor
 from orderfree.metrics.scores import evaluation_labels, to_matrix
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.run import Interrupted
@@ -151,6 +152,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--data", type=Path, help="the folder of corpora, as of `orderfree data`")
     arguments = parser.parse_args()
+    use_processor(arguments.threads)
     files = corpus_files(arguments.corpus, arguments.work, arguments.data)
     cell = Cell(arguments.corpus, arguments.system, arguments.seed, work=arguments.work)
     measure(cell, files, TEST_PARTS.get(cell.corpus, ("test",)), arguments.threads)

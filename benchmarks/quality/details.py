@@ -30,6 +30,7 @@ from orderfree.data.readers import read_examples
 from orderfree.evaluation import evaluate
 from orderfree.files import write_json
 from orderfree.inference import Predictor
+from orderfree.machine import use_processor
 
 OCD = "objective.sequence_options."
 SAMPLED = OCD + "prefix=sampled"
@@ -107,7 +108,9 @@ def measured(name: str, seed: int, train: Path, valid: Path, solved: Path) -> di
         if not solved.exists():
             shutil.copytree(cache / solved.name, solved)
 
-    config = load_config(preset="fast", settings=[*VARIANTS[name], f"seed={seed}", "training.tensorboard=false"])
+    # refit: the validation part is what this is judged on
+    usual = [f"seed={seed}", "training.tensorboard=false", "model.encoder_options.refit=false"]
+    config = load_config(preset="fast", settings=[*VARIANTS[name], *usual])
     training._network, training.start_encoder = network, once
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -118,7 +121,8 @@ def measured(name: str, seed: int, train: Path, valid: Path, solved: Path) -> di
     found = trained.metrics["validation"]
     if name == "weights averaged":
         trained.network.load_state_dict(averaging.average)
-        found = evaluate(Predictor(trained), list(read_examples(valid, config.data)), list(DECODERS))["decoders"]
+        examples = list(read_examples(valid, config.data, labelled=True))
+        found = evaluate(Predictor(trained), examples, list(DECODERS))["decoders"]
     return {decoder: {metric: found[decoder][metric] for metric in METRICS} for decoder in DECODERS}
 
 
@@ -152,7 +156,7 @@ def main() -> None:
     if not arguments.table:
         if arguments.train is None or arguments.valid is None:
             parser.error("--train and --valid are needed to run anything")
-        torch.set_num_threads(1)
+        use_processor(1)
         for seed in arguments.seeds:
             for name in arguments.only:
                 if str(seed) in content.get(name, {}):

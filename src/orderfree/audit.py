@@ -20,6 +20,7 @@ from .data.labels import LabelVocabulary
 from .data.readers import read_examples
 from .errors import ConfigError, DataError, MissingLibraryError
 from .inference import Predictor, default_threads
+from .machine import use_processor
 from .nn.br_decoder import Calibration
 from .training.prepare import Data, prepare
 from .training.solve import start_encoder
@@ -66,13 +67,15 @@ def audit_config(settings: list[str], preset: str | None, folds: int) -> Config:
     encoder = load_config(None, None, preset).model.encoder
     if encoder != "linear":
         raise ConfigError(f"--preset {preset}: its encoder is {encoder}; an audit needs fast or best.")
-    return load_config(None, [*settings, f"model.encoder_options.folds={folds}"], preset)
+    # neighbours with the same mistake would confirm one another
+    own = ["model.encoder_options.neighbours=0", *settings, f"model.encoder_options.folds={folds}"]
+    return load_config(None, own, preset)
 
 
 def out_of_fold(config: Config, path: Path, say: Callable[[str], None]) -> Opinion:
     """Of linear classifiers, each example judged by those that were solved on the other folds."""
     _refuse_stream(path)
-    torch.set_num_threads(config.training.threads or default_threads())
+    use_processor(config.training.threads or default_threads())
     torch.manual_seed(config.seed)
     with tempfile.TemporaryDirectory(prefix="orderfree-") as cache:
         prepared = prepare(config, _bags(config, path), [], Path(cache), say)  # nothing is held out

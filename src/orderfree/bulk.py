@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 
 from .build import check_decoder, complete_config
 from .checkpoint import load_model
@@ -29,6 +28,7 @@ from .data.writers import open_prediction_writer
 from .errors import DataError, OrderfreeError
 from .files import explained, fingerprint, locked, remove_leftovers, write_json
 from .inference import Predictor, prediction_record
+from .machine import use_processor
 
 JOB, COMPLETE = "job.json", "complete.json"
 SOURCE = "source"  # column: the input file a row comes from
@@ -101,7 +101,7 @@ class PartWorker:
 
     @cached_property
     def predictor(self) -> Predictor:
-        torch.set_num_threads(1)
+        use_processor(1)
         trained = load_model(self.job["run"])
         trained.config = complete_config(self.job["config"], "the configuration")
         return Predictor(trained)

@@ -30,7 +30,7 @@ import torch
 from ._version import __version__
 from .build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
 from .config import Config
-from .data.featurizers import Featurizer
+from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
 from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
 from .files import fingerprint, write_json, write_text
@@ -147,6 +147,9 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
     unlisted = [name for name in featurizer.files if (directory / name).exists() and name not in listed]
     if unlisted:
         raise ValueError(f"manifest.json does not list {unlisted[0]}")
+    neighbours = getattr(bag_part(featurizer), "neighbours", None)
+    if neighbours is not None and neighbours.labels != len(labels):
+        raise ValueError(f"its neighbours have {neighbours.labels:,} labels, and labels.json {len(labels):,}")
     network: OrderFreeModel
     if ENCODER in listed:  # exported: graphs in the place of weights
         network = GraphModel(directory, listed, len(labels), int(content["provenance"]["exported"]["parameters"]))

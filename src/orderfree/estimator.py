@@ -28,6 +28,7 @@ from .data.arrays import Labelling, feature_examples, is_text, text_examples, te
 from .errors import OrderfreeError
 from .files import write_text, writing_directory
 from .inference import BEST, Predictor
+from .machine import products
 from .training.card import model_card
 from .training.listeners import read_history
 from .training.run import Interrupted, train
@@ -292,7 +293,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         earlier: TrainedModel | None = None,
     ) -> tuple[TrainedModel, list[dict[str, Any]]]:
         """The model and its history; the run's own directory goes, torch's threads and random state stay."""
-        threads = torch.get_num_threads()
+        threads, exactness = torch.get_num_threads(), products()
         with tempfile.TemporaryDirectory(prefix="orderfree-") as folder, torch.random.fork_rng():
             out = Path(folder) / "run"
             say = print if self.verbose else lambda _: None
@@ -307,6 +308,8 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
                 raise KeyboardInterrupt from None
             finally:
                 torch.set_num_threads(threads)
+                if exactness is not None:
+                    torch.set_float32_matmul_precision(exactness)
 
     def _checked(self, X: Any, reset: bool = False) -> Any:
         """Texts as a list, features as a float matrix with the columns that `fit` saw."""

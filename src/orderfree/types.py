@@ -59,6 +59,7 @@ class BagInput:
     weights: Tensor  # (N,) float32
     offsets: Tensor  # (B,) int64, first entry of each row
     scores: Tensor | None = None  # (B, L) of linear classifiers that have not seen these examples, while training
+    votes: Tensor | None = None  # (B, L) log-odds of labels among the training examples most like these
 
 
 @dataclass(frozen=True, slots=True)

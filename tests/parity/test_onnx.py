@@ -16,11 +16,14 @@ import torch
 from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
 from orderfree.checkpoint import NamedThresholds, TrainedModel, load_model, save_model, store_thresholds
 from orderfree.cli.main import app
+from orderfree.data.featurizers.bag import as_matrix
+from orderfree.data.featurizers.neighbours import Neighbours
 from orderfree.data.labels import LabelVocabulary
 from orderfree.errors import MissingLibraryError, ModelDirectoryError, OrderfreeError
 from orderfree.evaluation import evaluate
 from orderfree.export import export_onnx
 from orderfree.inference import Predictor
+from orderfree.metrics.scores import to_matrix
 from orderfree.testing.toy import toy_corpus
 from orderfree.tracing import trace
 from orderfree.training.warm import copy_model
@@ -34,6 +37,7 @@ SMALL = {"label_embedding": 6, "decoder_hidden": 8, "br_hidden": 7, "br_layers":
 MODELS: dict[str, dict[str, Any]] = {
     "bilstm": {"encoder": "bilstm", "encoder_options": {"embedding": 7, "hidden": 4, "layers": 2}, "decoder_layers": 2},
     "linear": {"encoder": "linear"},
+    "neighbours": {"encoder": "linear", "encoder_options": {"neighbours": 5}},
 }
 
 
@@ -52,6 +56,10 @@ def made(name: str, sequence: str | None = "ocd") -> TrainedModel:
     network = build_network(config, featurizer.input_size, len(labels))
     for weights in network.parameters():
         torch.nn.init.normal_(weights, std=0.4)
+    if name == "neighbours":
+        bags = as_matrix([featurizer.encode(example).arrays for example in corpus], featurizer.size)
+        targets = to_matrix([example.labels or () for example in corpus], labels.names).toarray()
+        featurizer.neighbours, _ = Neighbours.remember(bags, targets, nearest=5, seed=1)
     return TrainedModel(config, labels, featurizer, network)
 
 

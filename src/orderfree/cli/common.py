@@ -92,14 +92,13 @@ def open_run(
     run: Path, settings: list[str] | None, format: str | None, skip_bad: bool = False
 ) -> tuple[Predictor, DataConfig]:
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
-    import torch
-
     from ..build import complete_config
     from ..checkpoint import load_model
     from ..config import apply_setting
     from ..inference import Predictor, default_threads
+    from ..machine import use_processor
 
-    torch.set_num_threads(default_threads())
+    use_processor(default_threads())
     trained = load_model(run)
     raw = trained.config.model_dump()
     raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one

@@ -14,6 +14,7 @@ import torch
 
 from ..types import Batch, Example, with_scores
 from .featurizers import Arrays, Featurizer, encode_all
+from .featurizers.bag import as_matrix
 from .labels import LabelVocabulary
 
 ROWS_PER_CHUNK = 4096
@@ -150,11 +151,8 @@ class Corpus:
 
     def bag_matrix(self, terms: int) -> scipy.sparse.csr_matrix:
         """(N, V) of a corpus of bags with so many terms."""
-        rows = range(len(self))
-        indices = [self._columns["indices"][row] for row in rows]
-        ends = np.cumsum([0, *(len(row) for row in indices)])
-        weights = np.concatenate([self._columns["weights"][row] for row in rows])
-        return scipy.sparse.csr_matrix((weights, np.concatenate(indices), ends), shape=(len(self), terms))
+        rows = [{name: self._columns[name][row] for name in ("indices", "weights")} for row in range(len(self))]
+        return as_matrix(rows, terms)
 
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..checkpoint import TrainedModel
+from ..data.featurizers import bag_part
 
 SHOWN = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
 
@@ -21,6 +22,14 @@ def model_card(trained: TrainedModel) -> str:
     refitted = (
         "\nAfter that, its linear classifiers were solved once more with this part among their examples."
         if provenance["solved_with_validation"]
+        else ""
+    )
+    neighbours = getattr(bag_part(trained.featurizer), "neighbours", None)
+    remembered = (
+        f"\n\n`neighbours.safetensors` holds the terms and labels of {neighbours.bags.shape[0]:,} training examples: "
+        "whoever gets this\ndirectory can read which words they held "
+        "(`model.encoder_options.neighbours=0` trains without)."
+        if neighbours is not None
         else ""
     )
     return f"""# A label-set predictor made with orderfree
@@ -55,5 +64,5 @@ orderfree predict <this directory> new.jsonl
 ```
 
 Files: `config.json`, `labels.json`, the vocabulary, `model.safetensors`, `thresholds.json`, `metrics.json`;
-`manifest.json` holds their checksums. Loading them runs no code.
+`manifest.json` holds their checksums. Loading them runs no code.{remembered}
 """

@@ -14,7 +14,7 @@ from ..build import encoder_options, featurizer_class
 from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
-from ..data.featurizers import Featurizer, feature_count
+from ..data.featurizers import Featurizer, bag_part, feature_count
 from ..data.labels import LabelVocabulary
 from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
 from ..data.splits import part_of_each
@@ -151,6 +151,8 @@ def prepare(
     featurizer: Featurizer
     if earlier is not None:
         labels, featurizer = labels.after(earlier.labels), earlier.featurizer
+        if (bag := bag_part(featurizer)) is not None:
+            bag.neighbours = None  # those of the earlier data
         say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
     else:
         featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))

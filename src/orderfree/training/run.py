@@ -21,6 +21,7 @@ from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
+from ..machine import use_processor
 from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel
 from ..team import Team
@@ -136,7 +137,7 @@ def _train(
                 write_json(aside / RECORD, record)
                 if warm_start is not None:
                     copy_model(warm_start, aside / WARM)
-        torch.set_num_threads(threads)
+        use_processor(threads)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
         prepared, earlier = _prepared(config, train_data, valid_data, out, cache, say)
@@ -172,7 +173,7 @@ def _network(
     torch.manual_seed(config.seed)
     network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
     balance = label_balance(config, prepared.labels, len(prepared.train))
-    start_encoder(network, prepared.train, cache, config.seed, say, balance)
+    start_encoder(network, prepared.train, cache, config.seed, say, balance, prepared.valid)
     if earlier is not None:
         adopt_weights(network, earlier)
     return network
@@ -188,7 +189,7 @@ def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, te
     record = json.loads(started.read_text(encoding="utf-8"))
     config = complete_config(record["config"], str(started))
     _check_same_data(out, record["data"], fingerprints(config, train_data, valid_data))
-    torch.set_num_threads(int(record["threads"]))
+    use_processor(int(record["threads"]))
 
     def silent(line: str) -> None:
         pass

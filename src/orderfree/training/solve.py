@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import torch
 from safetensors.numpy import load_file, save_file
 
 from ..data.corpus import Corpus
+from ..data.featurizers import bag_part
+from ..data.featurizers.neighbours import Neighbours
 from ..files import damage, write_checksums, writing_directory
 from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder, without
@@ -29,9 +31,10 @@ def start_encoder(
     seed: int,
     say: Callable[[str], None],
     balance: Balance | None = None,
+    valid: Corpus | None = None,
 ) -> None:
     """Loads pretrained weights, where there are any. Solves the encoder, where it is one that is solved, and gives the
-    corpus the scores to train decoders on; a resumed run finds both in its cache."""
+    corpora the scores to train and validate decoders on; a resumed run finds what was solved in its cache."""
     parts: list[Any] = list(network.encoder.modules())
     for part in parts:
         if hasattr(part, "load_pretrained"):
@@ -47,11 +50,13 @@ def start_encoder(
     if not folder.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
-        bags = train.bag_matrix(encoder.terms.shape[0])
-        optional = getattr(train.featurizer, "leading", None)  # (V,)
-        scores = encoder.solve(bags, train.targets(), seed, descends, weights, optional)
+        bags, targets = train.bag_matrix(encoder.terms.shape[0]), train.targets()
+        optional = bag_part(train.featurizer).leading  # (V,)
+        scores = encoder.solve(bags, targets, seed, descends or encoder.combination is not None, weights, optional)
         if _left_out(encoder, optional):
             say("leading words do not help here: left out")
+        if encoder.combination is not None:
+            scores = _with_votes(encoder, train, bags, targets, scores, weights, seed)
         kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
         with writing_directory(folder) as aside:
             content = {**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}
@@ -62,14 +67,59 @@ def start_encoder(
     say(f"solved with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
     if train.scores is not None:
-        unseen, targets = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
+        unseen, truth = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
         counted = None if weights is None else torch.from_numpy(weights)
         for module in network.modules():
             if isinstance(module, Calibration):
-                module.fit(unseen, targets, counted)
+                module.fit(unseen, truth, counted)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )
+    if encoder.combination is not None:
+        bag = bag_part(train.featurizer)
+        if bag.neighbours is None:  # a resumed run has not asked them yet
+            _remember(encoder, [train], train.bag_matrix(encoder.terms.shape[0]), train.targets(), seed)
+        if valid is not None and len(valid):
+            bags = valid.bag_matrix(encoder.terms.shape[0])
+            margins = torch.from_numpy(bags @ encoder.terms.numpy()) + encoder.bias  # (N, L)
+            votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags)))
+            valid.scores = encoder.combination(margins, votes).numpy()
+
+
+def _with_votes(
+    encoder: LinearEncoder,
+    train: Corpus,
+    bags: Any,
+    targets: np.ndarray,
+    margins: np.ndarray | None,
+    weights: np.ndarray | None,
+    seed: int,
+) -> np.ndarray:
+    """Scores (N, L) of margins and of the votes of all training examples but the one that is asked about."""
+    assert margins is not None, "out-of-fold margins were asked for"
+    assert encoder.combination is not None, "who combines nothing asks nobody"
+    bag = bag_part(train.featurizer)
+    own = _remember(encoder, [train], bags, targets, seed)
+    votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags), own))
+    unseen, counted = torch.from_numpy(margins), None if weights is None else torch.from_numpy(weights)
+    encoder.combination.fit(unseen, votes, torch.from_numpy(targets), counted)
+    scores: np.ndarray = encoder.combination(unseen, votes).numpy()
+    return scores
+
+
+def _remember(
+    encoder: LinearEncoder, corpora: Sequence[Corpus], bags: Any, targets: np.ndarray, seed: int
+) -> np.ndarray:
+    """Gives the featurizer the neighbours it will ask; the place of each example among them (N,), -1: nowhere."""
+    bag, unknown = bag_part(corpora[0].featurizer), None
+    if any(corpus.has_unknown for corpus in corpora):
+        parts = [corpus.unknown() for corpus in corpora]
+        blank = [np.zeros((len(corpus), targets.shape[1]), dtype=bool) for corpus in corpora]
+        unknown = np.concatenate([b if part is None else part for part, b in zip(parts, blank, strict=True)])
+    bag.neighbours, place = Neighbours.remember(
+        bag.comparable(bags), targets, encoder.options.neighbours, seed, unknown
+    )
+    return place
 
 
 def solve_again(
@@ -88,10 +138,12 @@ def solve_again(
     say("solving once more, with the validation part")
     corpora = (train, valid)
     features = scipy.sparse.vstack([corpus.bag_matrix(encoder.terms.shape[0]) for corpus in corpora], format="csr")
-    optional = getattr(train.featurizer, "leading", None)  # (V,)
-    if optional is not None and _left_out(encoder, optional):
+    optional = bag_part(train.featurizer).leading  # (V,)
+    if _left_out(encoder, optional):
         features = without(features, optional)
     targets = np.concatenate([corpus.targets() for corpus in corpora])  # (N, L)
+    if encoder.combination is not None:
+        _remember(encoder, corpora, features, targets, seed)
     counted = [_weights(corpus, balance) for corpus in corpora]
     weights = None
     if any(some is not None for some in counted):
@@ -107,9 +159,9 @@ def _solved_part(network: OrderFreeModel) -> LinearEncoder | None:
     return next((part for part in network.encoder.modules() if isinstance(part, LinearEncoder)), None)
 
 
-def _left_out(encoder: LinearEncoder, optional: np.ndarray | None) -> bool:
+def _left_out(encoder: LinearEncoder, optional: np.ndarray) -> bool:
     """Whether these features (V,) bool were not taken, because a held-out fold was better without."""
-    return optional is not None and bool(optional.any()) and not encoder.terms[torch.from_numpy(optional)].any()
+    return bool(optional.any()) and not encoder.terms[torch.from_numpy(optional)].any()
 
 
 def _weights(train: Corpus, balance: Balance | None) -> np.ndarray | None:

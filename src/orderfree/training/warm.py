@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from ..checkpoint import TrainedModel, check_directory
 from ..config import Config, apply_setting
 from ..errors import ConfigError, OrderfreeError
 from ..nn.br_decoder import Calibration
+from ..nn.encoders.linear import LinearEncoder
 from ..nn.graphs import ENCODER
 from ..nn.model import OrderFreeModel
 
@@ -93,7 +93,6 @@ def _kept(name: str, was: int, now: int, before: int, after: int) -> Tensor:
 def _fresh(network: nn.Module) -> set[str]:
     names: set[str] = set()
     for prefix, module in network.named_modules():
-        part: Any = module
-        if hasattr(part, "solve") or isinstance(module, Calibration):
+        if isinstance(module, LinearEncoder | Calibration):
             names |= {f"{prefix}.{name}" for name in module.state_dict()}
     return names

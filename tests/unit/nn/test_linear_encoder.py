@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,10 +16,13 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC
 
 from orderfree.build import complete_config
-from orderfree.checkpoint import TRAINING
+from orderfree.checkpoint import TRAINING, save_model
 from orderfree.config import DataConfig
+from orderfree.data.featurizers.neighbours import Neighbours
+from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
-from orderfree.errors import ConfigError
+from orderfree.errors import ConfigError, ModelDirectoryError
+from orderfree.evaluation import evaluate
 from orderfree.inference import Predictor
 from orderfree.metrics.thresholds import best_threshold
 from orderfree.nn.br_decoder import Calibration
@@ -134,15 +138,66 @@ def test_an_svm_has_nothing_to_descend_to(files, tmp_path: Path) -> None:
     assert torch.equal(loaded.trained.network.encoder.terms, trained.network.encoder.terms)
 
 
-def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tmp_path: Path) -> None:
-    whole = train(config(), *files, tmp_path / "whole")
+def asking(nearest: int, **options: Any) -> dict[str, Any]:
+    return {"encoder": "linear", "encoder_options": {"neighbours": nearest, **options}}
+
+
+@pytest.mark.parametrize("nearest", [0, 5])
+def test_decoders_are_trained_on_out_of_fold_scores_and_resume_exactly(files, tmp_path: Path, nearest: int) -> None:
+    own = config(model=asking(nearest))
+    whole = train(own, *files, tmp_path / "whole")
     with pytest.raises(Interrupted):
-        train(config(), *files, tmp_path / "cut", stop=Stop(requested=True))
+        train(own, *files, tmp_path / "cut", stop=Stop(requested=True))
     assert (tmp_path / "cut" / TRAINING / "data" / "solved" / "linear.safetensors").exists()
-    again = train(config(), *files, tmp_path / "cut", resume=True)
+    again = train(own, *files, tmp_path / "cut", resume=True)
+    held = [(folder / "neighbours.safetensors").exists() for folder in (tmp_path / "whole", tmp_path / "cut")]
+    assert held == [nearest > 0] * 2
+    if nearest:
+        one, other = ((tmp_path / name / "neighbours.safetensors").read_bytes() for name in ("whole", "cut"))
+        assert one == other
     for name, weights in whole.network.state_dict().items():
         assert torch.equal(weights, again.network.state_dict()[name]), name
     assert set(whole.metrics["validation"]) >= {"greedy", "beam", "br", "rescore", "joint"}
+
+
+def test_neighbours_are_asked_in_validation_as_in_prediction(files, tmp_path: Path) -> None:
+    trained = train(config(model=asking(5)), *files, tmp_path / "run")
+    loaded = Predictor.load(tmp_path / "run")
+    examples = list(read_examples(files[1], DataConfig(), labelled=True))
+    found = evaluate(loaded, examples, ["br", "joint", "linear"])["decoders"]
+    for decoder, scores in found.items():
+        for metric, value in scores.items():
+            assert trained.metrics["validation"][decoder].get(metric, value) == pytest.approx(value), (decoder, metric)
+    combination = trained.network.encoder.combination
+    assert combination is not None
+    assert (combination.vote > 0).any()
+
+
+def test_neighbours_of_the_validation_part_are_remembered_when_all_is_chosen(files, tmp_path: Path) -> None:
+    train(config(model=asking(5)), *files, tmp_path / "plain")
+    train(config(model=asking(5, refit=True)), *files, tmp_path / "again")
+    plain, again = (Predictor.load(tmp_path / name).trained for name in ("plain", "again"))
+    assert [model.featurizer.neighbours.bags.shape[0] for model in (plain, again)] == [300, 360]
+    for name, weights in plain.network.encoder.combination.state_dict().items():
+        assert torch.equal(weights, again.network.encoder.combination.state_dict()[name]), name
+
+
+def test_neighbours_beside_another_encoder(files, tmp_path: Path) -> None:
+    parts = {"linear": {"neighbours": 5}, "bilstm": {"embedding": 4, "hidden": 4, "layers": 1}}
+    own = config(model={"encoder": "hybrid", "encoder_options": {"parts": parts, "hidden": 8}})
+    train(own, *files, tmp_path / "run")
+    bag = Predictor.load(tmp_path / "run").trained.featurizer.parts["linear"]
+    assert bag.neighbours.bags.shape[0] == 300
+
+
+def test_neighbours_of_other_labels_are_refused(files, tmp_path: Path) -> None:
+    train(config(model=asking(5)), *files, tmp_path / "run")
+    trained = Predictor.load(tmp_path / "run").trained
+    kept = trained.featurizer.neighbours
+    trained.featurizer.neighbours = Neighbours(kept.bags, kept.targets[:, :-1], 5)
+    save_model(trained, tmp_path / "run", "A card.\n")
+    with pytest.raises(ModelDirectoryError, match="its neighbours have 35 labels"):
+        Predictor.load(tmp_path / "run")
 
 
 def test_only_the_linear_encoder_scores_labels() -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -64,6 +64,12 @@ def encode_all(featurizer: Featurizer, examples: Sequence[Example]) -> list[Enco
     """The arrays of many examples; featurizers that are faster on many at once have a method of this name."""
     at_once = getattr(featurizer, "encode_all", None)
     return at_once(examples) if at_once is not None else [featurizer.encode(example) for example in examples]
+
+
+def bag_part(featurizer: Featurizer) -> Any:
+    """The featurizer that makes bags of terms, or the part of a hybrid one that does; None: there is none."""
+    parts = getattr(featurizer, "parts", {"": featurizer})
+    return next((part for part in parts.values() if hasattr(part, "neighbours")), None)
 
 
 def feature_count(featurizer: Featurizer) -> int:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
 import torch
 
 from ...config import BagOptions, DataConfig, Section
@@ -22,6 +23,8 @@ from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
 from .embedder import FILES as EMBEDDER_FILES
 from .embedder import Embedder
+from .neighbours import FILE as NEIGHBOURS_FILE
+from .neighbours import Neighbours
 
 CHARACTERS = "~"  # before a character n-gram
 LEAD = "{}^"  # before a word among the first so many
@@ -39,7 +42,8 @@ class BagFeaturizer:
     """
 
     columns: ClassVar[dict[str, type]] = {"indices": np.int32, "weights": np.float32}
-    files: ClassVar[tuple[str, ...]] = ("vocabulary.json", *EMBEDDER_FILES)  # the latter only with an embedder
+    # the first always, the others where there is an embedder, where there are neighbours
+    files: ClassVar[tuple[str, ...]] = ("vocabulary.json", *EMBEDDER_FILES, NEIGHBOURS_FILE)
 
     def __init__(
         self,
@@ -52,6 +56,7 @@ class BagFeaturizer:
         self.terms = terms  # inverse document frequency of each; None: libsvm features
         self.size = size  # terms; the dimensions of the embedding come behind them
         self.data, self.options, self.embedder = data, options, embedder
+        self.neighbours: Neighbours | None = None  # until training examples have been remembered
         self._ids = {term: place for place, term in enumerate(terms)} if terms is not None else {}
         self._idf = np.fromiter(terms.values(), dtype=np.float64) if terms is not None else np.zeros(0)
 
@@ -117,6 +122,10 @@ class BagFeaturizer:
 
     def encode_all(self, examples: Sequence[Example]) -> list[Encoded]:
         encoded = [self._encode_terms(example) for example in examples]
+        if self.neighbours is not None and encoded:
+            votes = self.neighbours.votes(self.comparable(as_matrix([row.arrays for row in encoded], self.size)))
+            for row, own in zip(encoded, votes, strict=True):
+                row.arrays["votes"] = own  # (L,)
         if self.embedder is None:
             return encoded
         vectors = self.options.embedding_weight * self.embedder.embed([_text(example) for example in examples])
@@ -124,6 +133,7 @@ class BagFeaturizer:
         return [
             Encoded(
                 {
+                    **row.arrays,
                     "indices": np.concatenate([row.arrays["indices"], places]),
                     "weights": np.concatenate([row.arrays["weights"], vector]),
                 },
@@ -169,17 +179,27 @@ class BagFeaturizer:
         found = [place for term, place in self._ids.items() if LEADING.match(term)]
         return np.isin(np.arange(self.input_size), found)
 
+    def comparable(self, bags: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+        """Of bags (N, V) what likeness is judged by (N, terms): their terms, leading words and embedding left out."""
+        terms = bags[:, : self.size]  # a copy
+        terms.data[self.leading[terms.indices]] = 0
+        terms.eliminate_zeros()
+        return terms
+
     def collate(self, rows: Sequence[Arrays]) -> BagInput:
         lengths = np.array([len(row["indices"]) for row in rows])
         offsets = np.concatenate([[0], lengths[:-1].cumsum()])
         indices = np.concatenate([row["indices"] for row in rows]).astype(np.int64)
         weights = np.concatenate([row["weights"] for row in rows]).astype(np.float32)
-        return BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets))
+        votes = torch.from_numpy(np.stack([row["votes"] for row in rows])) if "votes" in rows[0] else None  # (B, L)
+        return BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets), votes=votes)
 
     def save(self, directory: Path) -> None:
         write_json(directory / "vocabulary.json", {"size": self.size, "terms": self.terms})
         if self.embedder is not None:
             self.embedder.save(directory)
+        if self.neighbours is not None:
+            self.neighbours.save(directory)
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
@@ -189,7 +209,17 @@ class BagFeaturizer:
         if terms is not None and (size != max(len(terms), 1) or not np.isfinite([*map(float, terms.values())]).all()):
             raise ValueError("vocabulary.json does not hold one finite weight for each of its terms")
         embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
-        return cls(terms, size, data, options, embedder)
+        featurizer = cls(terms, size, data, options, embedder)
+        if nearest := getattr(options, "neighbours", 0):
+            featurizer.neighbours = Neighbours.load(directory, nearest, size)
+        return featurizer
+
+
+def as_matrix(rows: Sequence[Arrays], terms: int) -> scipy.sparse.csr_matrix:
+    """Bags as rows of a matrix (N, terms)."""
+    ends = np.cumsum([0, *(len(row["indices"]) for row in rows)])
+    indices, weights = (np.concatenate([row[name] for row in rows]) for name in ("indices", "weights"))
+    return scipy.sparse.csr_matrix((weights, indices, ends), shape=(len(rows), terms))
 
 
 def _character_ngrams(words: list[str], longest: int) -> list[str]:

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ...config import DataConfig
 from ...errors import ConfigError
 from ...types import Example, HybridInput
@@ -34,11 +32,6 @@ class HybridFeaturizer:
     @property
     def input_size(self) -> dict[str, int]:
         return {name: part.input_size for name, part in self.parts.items()}  # type: ignore[misc]
-
-    @property
-    def leading(self) -> np.ndarray | None:
-        """Of the part that is a bag, if one is."""
-        return next((part.leading for part in self.parts.values() if hasattr(part, "leading")), None)
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> HybridFeaturizer:

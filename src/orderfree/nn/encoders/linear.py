@@ -19,6 +19,7 @@ from torch.nn import functional as F
 from ...config import BagOptions
 from ...types import BagInput, EncoderOutput
 from . import encoders
+from .combination import Combination
 
 
 class LinearOptions(BagOptions):
@@ -31,6 +32,11 @@ class LinearOptions(BagOptions):
     rare: Annotated[int, Field(ge=0)] = Field(
         0, description="examples of a label that has fewer than this weigh more, by the square root; 0: all the same"
     )
+    neighbours: Annotated[int, Field(ge=0, le=1000)] = Field(
+        0,
+        description="so many training examples most like a new one have votes on its labels; the model directory then "
+        "holds the terms of up to 50,000 training examples. 0: none",
+    )
     folds: Annotated[int, Field(ge=2)] = Field(
         5, description="the decoders are trained on scores of classifiers that have not seen the example, from folds"
     )
@@ -41,8 +47,9 @@ class LinearOptions(BagOptions):
 
 @encoders.register("linear")
 class LinearEncoder(nn.Module):
-    """scores = W x + b. Decoders must not be trained on scores of examples W was solved with, which are too good to be
-    true: `solve` also returns out-of-fold scores, and a batch of training examples brings its own."""
+    """scores = W x + b; with `neighbours`, combined with the votes of similar examples. Decoders must not be trained on
+    scores of examples W was solved with, which are too good to be true: `solve` also returns out-of-fold scores, and a
+    batch of training examples brings its own."""
 
     Options = LinearOptions
     input_kind: ClassVar[str] = "bag"
@@ -55,6 +62,7 @@ class LinearEncoder(nn.Module):
         terms = torch.zeros(input_size, num_labels)  # (V, L): a row is gathered for each term
         self.terms = nn.Parameter(terms, requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
+        self.combination = Combination(num_labels) if options.neighbours else None
 
     def forward(self, inputs: BagInput) -> EncoderOutput:
         scores = inputs.scores  # (B, L)
@@ -63,12 +71,16 @@ class LinearEncoder(nn.Module):
                 inputs.indices, self.terms, inputs.offsets, mode="sum", per_sample_weights=inputs.weights
             )
             scores = bag + self.bias
+            if self.combination is not None and inputs.votes is not None:
+                scores = self.combination(scores, inputs.votes)
         mask = torch.ones(scores.shape[0], 1, dtype=torch.bool, device=scores.device)  # (B, 1)
         return EncoderOutput(scores[:, None], mask, scores[None], scores)
 
     def contributions(self, inputs: BagInput) -> Tensor:
-        """(N, L): what every term of a bag adds to the score of every label; with the bias they make the scores."""
-        return inputs.weights[:, None] * self.terms[inputs.indices]
+        """(N, L): what every term of a bag adds to the score of every label; with bias and votes they make the
+        scores."""
+        added = inputs.weights[:, None] * self.terms[inputs.indices]
+        return added if self.combination is None else self.combination.margin * added
 
     def solve(
         self,
