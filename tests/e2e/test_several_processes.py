@@ -129,6 +129,26 @@ def test_other_commands_are_for_one_process(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("arguments", "code"), [(["config"], 0), (["inspect", "nowhere"], 2)])
+def test_a_process_of_several_ends_without_taking_its_interpreter_down(arguments: list[str], code: int) -> None:
+    """Which threads of gloo may not survive; what was said has been said, and the exit code is that of any process."""
+    alone = [sys.executable, "-m", "orderfree", *arguments]
+    joined = f"""
+import atexit, torch.distributed as dist
+from orderfree.cli.main import run
+atexit.register(print, "taken down")
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+run({arguments!r})
+"""
+    ends = [
+        subprocess.run(command, env=environment(), capture_output=True, text=True)
+        for command in (alone, [sys.executable, "-c", joined])
+    ]
+    assert [end.returncode for end in ends] == [code, code]
+    assert ends[0].stdout == ends[1].stdout
+    assert "orderfree: nowhere" in ends[1].stderr or code == 0
+
+
 def test_deepspeed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
