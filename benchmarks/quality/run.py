@@ -119,6 +119,16 @@ def compare(corpus: str, results: Path, work: Path) -> list[dict[str, Any]]:
     return found
 
 
+def with_earlier(
+    tests: list[dict[str, Any]], path: Path, corpus: str, results: Path, work: Path
+) -> list[dict[str, Any]]:
+    """These tests, and of those made before what cannot be made again here: of presets whose predictions are gone with
+    an earlier work folder, while their result files stand as they were."""
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    kept = [test for test in earlier if not finished(corpus, test["ours"], results, work)]
+    return sorted([*tests, *kept], key=lambda test: (test["ours"], test["theirs"], test["part"]))
+
+
 def finished(corpus: str, system: str, results: Path, work: Path) -> list[Cell]:
     seeds = sorted(int(path.stem.removeprefix("seed")) for path in (results / corpus / system).glob("seed*.json"))
     cells = [Cell(corpus, system, seed, results, work) for seed in seeds]
@@ -174,7 +184,8 @@ def main() -> None:
             failed.append(str(cell))
     for corpus in arguments.corpora:
         if (arguments.results / corpus).is_dir() and (tests := compare(corpus, arguments.results, arguments.work)):
-            write_json(arguments.results / corpus / "paired.json", tests)
+            path = arguments.results / corpus / "paired.json"
+            write_json(path, with_earlier(tests, path, corpus, arguments.results, arguments.work))
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

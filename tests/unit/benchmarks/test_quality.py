@@ -152,6 +152,16 @@ def test_paired_tests_are_made_of_what_is_there(places: tuple[Path, Path]) -> No
         assert found["metrics"][metric]["difference"] == pytest.approx(own[metric] - other[metric])
 
 
+def test_paired_tests_of_predictions_that_are_gone_are_kept(places: tuple[Path, Path], tmp_path: Path) -> None:
+    results, work = places
+    path = tmp_path / "paired.json"
+    gone, again = ({"ours": name, "theirs": "svm", "part": "test", "metrics": {}} for name in ("fast", "logistic"))
+    assert run.with_earlier([again], path, "toy", results, work) == [again]  # there was no file yet
+    path.write_text(json.dumps([gone, {**again, "metrics": {"micro_f1": 1}}]), encoding="utf-8")
+    assert run.with_earlier([again], path, "toy", results, work) == [gone, again]
+    assert run.with_earlier([], path, "toy", results, work) == [gone]  # `logistic` was run here, without its opponent
+
+
 def test_tables_show_what_is_there_and_leave_the_text_around_them(
     places: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
