@@ -22,6 +22,7 @@ sys.path.insert(0, str(QUALITY))  # its modules are scripts that lie side by sid
 
 import baselines  # noqa: E402
 import cell as cell_process  # noqa: E402
+import decisions  # noqa: E402
 import judge  # noqa: E402
 import run  # noqa: E402
 import systems  # noqa: E402
@@ -55,6 +56,33 @@ def test_one_label_is_given_where_none_reaches_the_threshold() -> None:
     found = np.array([[0.1, 0.3], [0.9, 0.8]])
     assert thresholds.sets_at(found, 0.5, at_least_one=True).tolist() == [[False, True], [True, True]]
     assert thresholds.sets_at(found, 0.5, at_least_one=False).tolist() == [[False, False], [True, True]]
+
+
+@pytest.mark.parametrize("metric", decisions.METRICS)
+def test_counts_of_labels_are_enough_to_judge_candidates_by(metric: str) -> None:
+    targets, tried = random_sets(1), np.stack([random_sets(seed) for seed in (2, 3)])  # (N, L), (C, N, L)
+    said = decisions.Said(tried.sum(axis=2), (tried & targets).sum(axis=2), targets.sum(axis=1))
+    assert said.value(metric, 7) == pytest.approx([scores(targets, sets)[metric] for sets in tried])
+    drawn = np.random.default_rng(4).integers(0, 40, 40)  # examples, some of them more than once
+    counted = np.bincount(drawn, minlength=40)[:, None].repeat(2, axis=1)
+    again = [scores(targets[drawn], sets[drawn])[metric] for sets in tried]
+    assert said.value(metric, 7, counted)[:, 0] == pytest.approx(again)
+
+
+def test_rules_choose_as_they_say() -> None:
+    """Three thresholds of `marginal`, of which one is right about one example more than `joint`, and `br`."""
+    names = np.array(["marginal", "marginal", "marginal", "joint", "br"])
+    right = np.zeros((5, 100), dtype=int)
+    for candidate, hits in enumerate((60, 81, 60, 80, 75)):
+        right[candidate, :hits] = 1
+    right[3] = right[3, ::-1]  # other examples than the others are right about
+    said = decisions.Said(np.ones_like(right), right, np.ones(100, dtype=int))
+    given = (names, said, "micro_f1", 10)
+    assert decisions.highest(*given) == 1
+    assert decisions.smoothed(*given, reach=1) == 3
+    assert decisions.favourite(*given, errors=1.0) == 3  # level with the best, and before it in the list
+    assert decisions.favourite(*given, errors=0.0) == 1
+    assert decisions.always(*given, decoder="br") == 4
 
 
 def test_sets_read_back_as_they_were_written(tmp_path: Path) -> None:
