@@ -71,6 +71,7 @@ audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) 
 
 results: install ## Tables and figures in docs/results and docs/how_to/choose.md, from the result files
 	$(BIN)/python benchmarks/results_pages.py
+	$(BIN)/python benchmarks/data_tables.py
 	$(BIN)/python benchmarks/choose_tables.py
 
 docs: install ## Pages of commands and config keys from the code, then the site (build/site), with its links checked

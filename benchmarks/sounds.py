@@ -25,7 +25,7 @@ from scipy.signal import butter, chirp, sosfilt
 
 from orderfree.checkpoint import versions
 from orderfree.config import DataConfig
-from orderfree.data.logmel import FrontEnd
+from orderfree.data.audio.logmel import FrontEnd
 from orderfree.data.writers import write_examples
 from orderfree.types import Example
 

@@ -30,15 +30,14 @@ from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
 from orderfree.experiments.grid import Plan, prepared_files
-from orderfree.files import fingerprint, write_json
-from orderfree.machine import use_processor
 from orderfree.metrics.scores import evaluation_labels, to_matrix
+from orderfree.system.files import fingerprint, write_json
+from orderfree.system.processor import use_processor
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.run import Interrupted
 from orderfree.types import Example
 
 SPLIT_SEED = 1  # one split for all systems and seeds
-TEST_PARTS = {"aapd-r": ("test", "test_official")}  # of the others: test
 SPENT = "spent.json"
 TIMED = "micro_f1"  # predicting is timed with the choice for one metric, as in use
 LIBRARIES = ("orderfree", "torch", "numpy", "scipy", "scikit-learn", "libmultilabel", "liblinear-multicore")
@@ -155,7 +154,7 @@ def main() -> None:
     use_processor(arguments.threads)
     files = corpus_files(arguments.corpus, arguments.work, arguments.data)
     cell = Cell(arguments.corpus, arguments.system, arguments.seed, work=arguments.work)
-    measure(cell, files, TEST_PARTS.get(cell.corpus, ("test",)), arguments.threads)
+    measure(cell, files, ("test",), arguments.threads)
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ from orderfree.build import load_config
 from orderfree.data.corpora import data_root, load_parts
 from orderfree.data.featurizers import encode_all
 from orderfree.data.splits import part_of_each
+from orderfree.decisions import POWERS
 from orderfree.decoding.search import POWERED, at_threshold, membership, searches
-from orderfree.evaluation import POWERS
-from orderfree.files import write_json
 from orderfree.inference import Predictor
 from orderfree.metrics.scores import to_matrix
 from orderfree.metrics.thresholds import candidate_thresholds
+from orderfree.system.files import write_json
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.run import train
 from orderfree.types import Example

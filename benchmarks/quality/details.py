@@ -28,9 +28,9 @@ import orderfree.training.run as training
 from orderfree.build import load_config
 from orderfree.data.readers import read_examples
 from orderfree.evaluation import evaluate
-from orderfree.files import write_json
 from orderfree.inference import Predictor
-from orderfree.machine import use_processor
+from orderfree.system.files import write_json
+from orderfree.system.processor import use_processor
 
 OCD = "objective.sequence_options."
 SAMPLED = OCD + "prefix=sampled"

@@ -9,10 +9,10 @@ import numpy as np
 from layout import METRICS
 from scipy import sparse
 
-from orderfree.files import writing
 from orderfree.metrics.counts import Matrix
 from orderfree.metrics.resampling import intervals
 from orderfree.metrics.scores import scores
+from orderfree.system.files import writing
 
 Sets: TypeAlias = sparse.csr_array  # (N, L) bool
 

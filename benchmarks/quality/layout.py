@@ -11,7 +11,7 @@ ROOT = HERE.parents[1]
 RESULTS, WORK = HERE / "results", ROOT / "runs" / "quality"
 
 METRICS = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
-CORPORA = ("reuters", "aapd-r", "rcv1-subset", "toy")
+CORPORA = ("reuters", "aapd", "rcv1-subset", "toy")
 SYSTEMS = (  # in the order they are run and shown: who comes first makes sentence embeddings for the others
     *("svm", "logistic", "chain", "libmultilabel-1vsrest", "libmultilabel-thresholding"),
     *("fast", "svm-fast-features", "best", "svm-best-features"),

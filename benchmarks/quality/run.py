@@ -1,6 +1,6 @@
 """orderfree beside what a user would pick instead: quality, time, memory and size, on the same data.
 
-    python benchmarks/quality/run.py [--corpora reuters aapd-r rcv1-subset] [--systems svm fast …] [--seeds 1 2 3]
+    python benchmarks/quality/run.py [--corpora reuters aapd rcv1-subset] [--systems svm fast …] [--seeds 1 2 3]
                                      [--threads 1] [--budget MINUTES] [--redo] [--data FOLDER]
 
 `systems.py` lists the systems; any preset is one. A cell (corpus, system, seed) runs in a process of its own and is
@@ -27,8 +27,8 @@ from judge import Sets, judged, load_sets
 from layout import CORPORA, HERE, METRICS, RESULTS, SYSTEMS, WORK, Cell
 from systems import is_ours, opponents, refusal
 
-from orderfree.files import write_json
 from orderfree.metrics.resampling import paired
+from orderfree.system.files import write_json
 
 WITHOUT_SENTENCES = ("rcv1-subset",)  # numbers of terms
 

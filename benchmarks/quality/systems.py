@@ -27,8 +27,9 @@ from scipy import sparse
 
 from orderfree.build import load_config
 from orderfree.config import Config
+from orderfree.decisions import BEST
 from orderfree.errors import OrderfreeError
-from orderfree.inference import BEST, Predictor
+from orderfree.inference import Predictor
 from orderfree.metrics.scores import to_matrix
 from orderfree.nn.encoders import encoders
 from orderfree.training.run import RECORD, TRAINING, train
@@ -137,14 +138,9 @@ def fit_preset(name: str, job: Job) -> TrainedPreset:
     config = our_config(name, [f"seed={job.seed}", "training.tensorboard=false"])
     train(config, job.train, job.valid, out, resume=unfinished(job.folder))
     predictor = Predictor.load(out)
-    thresholds = predictor.trained.thresholds
     choices = {
-        metric: {
-            "decoder": decoder,
-            "threshold": thresholds.get(decoder, {}).get(metric),
-            "br_power": predictor.trained.powers.get(metric),
-        }
-        for metric, decoder in predictor.trained.decisions.items()
+        metric: {"decoder": best.search, "threshold": best.thresholds, "br_power": best.br_power}
+        for metric, best in predictor.trained.decisions.best.items()
     }
     plain = tuple(decoder for decoder in PLAIN_DECODERS if decoder in predictor.decoders)
     manifest = json.loads((out / "manifest.json").read_text(encoding="utf-8"))

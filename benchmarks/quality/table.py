@@ -15,7 +15,7 @@ from typing import Any
 
 from layout import CORPORA, METRICS, RESULTS, ROOT, SYSTEMS
 
-from orderfree.files import write_text
+from orderfree.system.files import write_text
 
 PAGE = ROOT / "docs" / "results" / "quality.md"
 BEGIN = "<!-- made by benchmarks/quality/table.py; do not edit -->"

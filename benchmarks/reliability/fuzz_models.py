@@ -36,9 +36,9 @@ from orderfree.data.featurizers import Featurizer
 from orderfree.data.featurizers.pretrained import WordpieceFeaturizer
 from orderfree.data.labels import LabelVocabulary
 from orderfree.errors import OrderfreeError
-from orderfree.files import fingerprint
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
+from orderfree.system.files import fingerprint
 from orderfree.testing.contracts import example_inputs
 from orderfree.types import Example
 
@@ -122,7 +122,7 @@ def examples_of(kind: str) -> list[Example]:
 def predictions(directory: Path, kind: str) -> list[Any]:
     """Everything a prediction says, with every decoder."""
     predictor = Predictor.load(directory)
-    decoders = [*predictor.decoders, *(f"best:{metric}" for metric in predictor.trained.decisions)]
+    decoders = [*predictor.decoders, *(f"best:{metric}" for metric in predictor.trained.decisions.best)]
     return [
         (prediction.label_sets, None if prediction.probs is None else prediction.probs.tolist())
         for prediction in predictor.predict(examples_of(kind), decoders)

@@ -16,9 +16,9 @@ from turns import alternate, ratio
 
 from orderfree.checkpoint import load_model, versions
 from orderfree.data.readers import read_examples
-from orderfree.export import export_onnx
 from orderfree.inference import Predictor
 from orderfree.metrics.scores import scores, to_matrix
+from orderfree.tools.export import export_onnx
 
 ROOT = Path(__file__).resolve().parents[2]
 

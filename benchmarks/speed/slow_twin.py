@@ -8,7 +8,7 @@ times unless `--wall` is given; memory is kept between updates for both, as the 
 turns do products of large matrices: the useful operations of ours (flops.py) are given as a share of that speed.
 
     python benchmarks/speed/slow_twin.py [--updates 8] [--batches 24] [--wall] [--out benchmarks/results/slow_twin.json]
-    python benchmarks/speed/slow_twin.py --config configs/aapd-r/ocd-mtl.yaml --data FOLDER --out FILE
+    python benchmarks/speed/slow_twin.py --config configs/aapd/ocd-mtl.yaml --data FOLDER --out FILE
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from orderfree.checkpoint import TrainedModel, versions
 from orderfree.config import Config
 from orderfree.data.batching import length_bucketed
 from orderfree.inference import default_threads
-from orderfree.machine import keep_freed_memory
 from orderfree.objectives.ocd import optimal_policy, optimal_q_values
+from orderfree.system.processor import keep_freed_memory
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import Prepared, prepare
 from orderfree.types import TokenInput

@@ -18,10 +18,9 @@ manifest.json      size and SHA-256 of all of these, written last: a directory w
 from __future__ import annotations
 
 import json
-import math
 import platform
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +31,12 @@ from .build import build_network, complete_config, decoders_of, encoder_options,
 from .config import Config
 from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
+from .decisions import Decisions, NamedThresholds
 from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
-from .files import fingerprint, write_json, write_text
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
-from .tensors import Misfit, with_weights, write_tensors
+from .system.files import fingerprint, write_json, write_text
+from .system.tensors import Misfit, with_weights, write_tensors
 
 FORMAT = 1
 # what every model directory holds besides the files of its featurizer
@@ -46,34 +46,15 @@ LARGEST_JSON = 1 << 29  # bytes: half a gigabyte is read into several, and no vo
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
-Threshold = float | list[float]  # one for all labels, or one for each
-
-
-@dataclass(frozen=True)
-class NamedThresholds:
-    """Thresholds for a purpose of the user's own, found by `orderfree thresholds`."""
-
-    decoder: str
-    threshold: Threshold
-    min_labels: int
-    goal: str  # what they were found for
-    scores: dict[str, float]  # what they reach on the data they were found on
-    examples: int  # of that data
-
-
 @dataclass
 class TrainedModel:
     config: Config
     labels: LabelVocabulary
     featurizer: Featurizer
     network: OrderFreeModel
-    # decoder -> metric it was tuned for -> threshold
-    thresholds: dict[str, dict[str, Threshold]] = field(default_factory=dict)
-    decisions: dict[str, str] = field(default_factory=dict)  # metric -> the decoder that was best on validation
+    decisions: Decisions = field(default_factory=Decisions)  # how to decode for each purpose
     metrics: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)  # data fingerprints, counts, versions
-    powers: dict[str, float] = field(default_factory=dict)  # metric -> br_power of joint decoding, where that was best
-    named: dict[str, NamedThresholds] = field(default_factory=dict)
 
     def learned_from(self, path: Path) -> bool:
         """Whether its weights were made from this very file, so that scores on it say little."""
@@ -97,20 +78,19 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     write_json(directory / "labels.json", trained.labels.to_json())
     trained.featurizer.save(directory)
     write_tensors(directory / WEIGHTS, trained.network.state_dict())
-    decided = {"thresholds": trained.thresholds, "decisions": trained.decisions, "powers": trained.powers}
-    write_json(directory / "thresholds.json", decided)
+    write_json(directory / "thresholds.json", trained.decisions.to_json())
     write_json(directory / "metrics.json", trained.metrics)
     write_text(directory / "README.md", card)
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
-    write_manifest(directory, names, trained.named)
+    write_manifest(directory, names, trained.decisions)
     return names
 
 
-def write_manifest(directory: Path, names: list[str], named: dict[str, NamedThresholds]) -> None:
+def write_manifest(directory: Path, names: list[str], decisions: Decisions) -> None:
     manifest = {
         name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
     }
-    stored = {"thresholds": {name: asdict(found) for name, found in named.items()}} if named else {}
+    stored = {"thresholds": decisions.named_to_json()} if decisions.named else {}
     write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest, **stored})
 
 
@@ -118,7 +98,7 @@ def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None
     """Adds named thresholds to a finished model directory, in one atomic write; those of the same name are replaced."""
     check_directory(directory)
     manifest = _read_json(directory / "manifest.json")
-    stored = manifest.get("thresholds", {}) | {name: asdict(found) for name, found in named.items()}
+    stored = manifest.get("thresholds", {}) | Decisions(named=named).named_to_json()
     write_json(directory / "manifest.json", {**manifest, "thresholds": stored})
 
 
@@ -157,12 +137,10 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
         network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), directory / WEIGHTS)
     metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
     _check_told(metrics, provenance, decoders_of(config))
-    decided = _decided(_read_json(directory / "thresholds.json"), len(labels), decoders_of(config))
     stored = _read_json(directory / "manifest.json").get("thresholds", {})
-    named = {str(name): _named(found, len(labels), decoders_of(config)) for name, found in stored.items()}
-    return TrainedModel(
-        config, labels, featurizer, network, metrics=metrics, provenance=provenance, named=named, **decided
-    )
+    decided = _read_json(directory / "thresholds.json")
+    decisions = Decisions.from_json(decided, stored, len(labels), decoders_of(config))
+    return TrainedModel(config, labels, featurizer, network, decisions, metrics, provenance)
 
 
 def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: Collection[str]) -> None:
@@ -173,37 +151,6 @@ def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: C
     kinds = {"train_examples": int, "valid_examples": int, "data": dict, "versions": dict}
     if wrong := next((key for key, kind in kinds.items() if not isinstance(provenance.get(key, kind()), kind)), None):
         raise ValueError(f"config.json holds no {wrong.replace('_', ' ')}")
-
-
-def _decided(content: dict[str, Any], labels: int, decoders: Collection[str]) -> dict[str, Any]:
-    """Thresholds, decisions and powers, once they make sense for this model."""
-    thresholds = {
-        str(decoder): {str(metric): _threshold(value, labels) for metric, value in tuned.items()}
-        for decoder, tuned in content["thresholds"].items()
-    }
-    decisions = {str(metric): str(decoder) for metric, decoder in content["decisions"].items()}
-    powers = {str(metric): float(power) for metric, power in content.get("powers", {}).items()}
-    if unknown := set(decisions.values()) - set(decoders):
-        raise ValueError(f"thresholds.json decides for {min(unknown)!r}, which is no decoder of this model")
-    if not all(0 <= power < math.inf for power in powers.values()):
-        raise ValueError("a power in thresholds.json is negative or not finite")
-    return {"thresholds": thresholds, "decisions": decisions, "powers": powers}
-
-
-def _named(content: dict[str, Any], labels: int, decoders: Collection[str]) -> NamedThresholds:
-    found = NamedThresholds(**{**content, "threshold": _threshold(content["threshold"], labels)})
-    if found.decoder not in decoders or not 0 <= found.min_labels <= labels:
-        raise ValueError(f"manifest.json holds thresholds for {found.decoder!r} that do not fit this model")
-    return found
-
-
-def _threshold(value: Any, labels: int) -> Threshold:
-    each = [float(one) for one in (value if isinstance(value, list) else [value])]
-    if any(math.isnan(one) for one in each):
-        raise ValueError("a threshold in thresholds.json is not a number")
-    if isinstance(value, list) and len(each) != labels:
-        raise ValueError(f"thresholds.json has {len(each)} thresholds for {labels} labels")
-    return each if isinstance(value, list) else each[0]
 
 
 def check_directory(directory: Path) -> set[str]:

@@ -6,7 +6,7 @@ The options of an encoder or objective are described beside its code, in its `Op
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -66,6 +66,9 @@ class DataConfig(Section):
     )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
     label_separator: str = Field(",", min_length=1, description="what separates labels inside one CSV/TSV cell")
+    label_case: Literal["keep", "lower", "upper"] = Field(
+        "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
+    )
     label_columns: list[str] | None = Field(
         None,
         description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
@@ -87,7 +90,7 @@ class DataConfig(Section):
     vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
     min_count: PositiveInt = Field(1, description="rarer words are dropped; terms: those in fewer documents")
     lowercase: bool = Field(True, description="read all text in lower case")
-    sample_rate: Annotated[int, Field(ge=2000)] = Field(
+    sample_rate: Annotated[int, Field(ge=2000, le=768_000)] = Field(
         16_000, description="sounds of another rate are resampled to this many samples a second"
     )
     mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="bands a sound is described by")
@@ -242,13 +245,42 @@ class Config(Section):
     decoding: DecodingConfig = Field(default_factory=DecodingConfig)
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """Without aliases: a few lines of them stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(
+                None, None, f"the alias *{event.anchor}: write its value", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+
+LARGEST_YAML = 1 << 20
+LONGEST_SHOWN = 200  # characters of a value in a message
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # ValueError: no such date, or a number of 5,000 digits
+
+
+def parse_yaml(text: str) -> Any:
+    loader = _PlainLoader(text)
+    try:
+        return loader.get_single_data()
+    finally:
+        loader.dispose()
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The raw content of a config file; an empty file is an empty config."""
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LARGEST_YAML + 1)
+        if len(text) > LARGEST_YAML:
+            raise ConfigError(f"{path}: is longer than {LARGEST_YAML:,} characters, which no config needs.")
+        content = parse_yaml(text)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read ({_reason(error)}).") from None
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         raise ConfigError(f"{path}: is not YAML ({' '.join(str(error).split())}).") from None
     if content is None:
         return {}
@@ -262,7 +294,8 @@ def _reason(error: OSError | UnicodeDecodeError) -> str:
 
 
 def apply_setting(raw: dict[str, Any], setting: str) -> None:
-    """Puts `model.encoder=bilstm` into a raw config; the value is read as YAML."""
+    """Puts `model.encoder=bilstm` into a raw config. The value of a key that holds text is taken as it stands, so that
+    `data.label_separator=|` is what it says, without quotes around it; other values are read as YAML."""
     key, equals, value = setting.partition("=")
     if not equals or not key:
         raise ConfigError(f"--set {setting!r}: expected key=value, for example model.encoder=bilstm.")
@@ -273,12 +306,33 @@ def apply_setting(raw: dict[str, Any], setting: str) -> None:
         if not isinstance(inner, dict):
             raise ConfigError(f"--set {setting!r}: {parent!r} is a value, not a section.")
         section = inner
+    holds_text, optional = _text_key([*parents, last])
+    if holds_text and not _is_quoted(value) and not (optional and value.strip() in ("", "null", "~")):
+        section[last] = value.strip() or value
+        return
     try:
-        section[last] = yaml.safe_load(value)
-    except yaml.YAMLError:
+        section[last] = parse_yaml(value)
+    except NOT_YAML:
         raise ConfigError(
             f"--set {setting!r}: the value is not YAML; quote it if it holds special characters."
         ) from None
+
+
+def _text_key(path: list[str]) -> tuple[bool, bool]:
+    """Whether this key holds text, and whether it may be null."""
+    section: Any = Config
+    for name in path:
+        fields = section.model_fields if isinstance(section, type) and issubclass(section, Section) else {}
+        if name not in fields:
+            return False, False
+        section = fields[name].annotation
+    kinds = get_args(section) or (section,)
+    return str in kinds and set(kinds) <= {str, type(None)}, type(None) in kinds
+
+
+def _is_quoted(value: str) -> bool:
+    value = value.strip()
+    return len(value) > 2 and value[0] == value[-1] and value[0] in "'\""
 
 
 def check(section: type[SectionT], raw: Any, prefix: str = "") -> tuple[SectionT | None, list[str]]:
@@ -295,7 +349,11 @@ def _sentence(section: type[Section], problem: ErrorDetails, prefix: str) -> str
     if problem["type"] == "extra_forbidden":
         known = _keys_at(section, path[:-1])
         return f"unknown key {key!r}.{nearest(path[-1], known)} Known here: {', '.join(known)}."
-    return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, but got {problem['input']!r}."
+    return f"{key}: {problem['msg'][0].lower()}{problem['msg'][1:]}, but got {_cut(repr(problem['input']))}."
+
+
+def _cut(shown: str) -> str:
+    return shown if len(shown) <= LONGEST_SHOWN else f"{shown[:LONGEST_SHOWN]} …"
 
 
 def _keys_at(section: type[Section], path: list[str]) -> list[str]:

@@ -25,10 +25,11 @@ from .build import input_kind, load_config
 from .checkpoint import TrainedModel, save_model
 from .config import Config
 from .data.arrays import Labelling, feature_examples, is_text, text_examples, texts_of
+from .decisions import BEST
 from .errors import OrderfreeError
-from .files import write_text, writing_directory
-from .inference import BEST, Predictor
-from .machine import products
+from .inference import Predictor
+from .system.files import write_text, writing_directory
+from .system.processor import products
 from .training.card import model_card
 from .training.listeners import read_history
 from .training.run import Interrupted, train
@@ -182,7 +183,6 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
             raise OrderfreeError(f"{directory}: already exists; name a new directory.")
         trained: TrainedModel = self.predictor_.trained
         with writing_directory(directory) as aside:
-            aside.chmod(0o755)  # as a directory made by hand
             save_model(trained, aside, model_card(trained))
             write_text(aside / "history.jsonl", "".join(json.dumps(row) + "\n" for row in self.history_))
 

@@ -4,239 +4,127 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from .checkpoint import Threshold
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
-from .decoding.beam import Limits
-from .decoding.search import LINEAR, MARGIN, POWERED, at_threshold, membership, searches
+from .decisions import (
+    BEST,
+    POWERS,
+    DecisionReport,
+    Decoded,
+    NamedThresholds,
+    find_decisions,
+    find_thresholds,
+)
+from .decoding.search import POWERED, membership, searches
 from .errors import DataError
-from .inference import BEST, Prediction, Predictor
+from .inference import Prediction, Predictor
 from .metrics.calibration import calibration
 from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
 from .metrics.ranking import ranking_scores
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.thresholds import (
-    best_threshold,
-    candidate_thresholds,
-    label_thresholds,
-    macro_threshold,
-    precision_recall,
-)
-from .team import ALONE, Team
-from .tracing import likeliest, trace
-from .types import Example
+from .metrics.thresholds import precision_recall
+from .types import DecodeInput, Example, Hypotheses
 
-TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # what decoding can be chosen for
-EXAMPLES_SHOWN = 30
-TEXT_SHOWN = 600  # characters
 PAIRS_SHOWN = 20
-CANDIDATES_SHOWN = 5  # at every step of an example
 
 
-@dataclass(frozen=True, slots=True)
-class Validation:
-    scores: dict[str, dict[str, float]]  # decoder -> metric -> value
-    threshold: float | None  # of binary relevance, tuned on this very data for micro-F1
+def decode_corpus(
+    predictor: Predictor,
+    corpus: Corpus,
+    decoders: Sequence[str],
+    powers: Sequence[float] = (),
+    share: tuple[int, int] = (0, 1),
+) -> Decoded:
+    """An encoded corpus decoded by every search, and by joint decoding with every power. Each batch is encoded once.
 
-
-def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], team: Team = ALONE) -> Validation:
-    """Scores on an encoded corpus while training; labels are the model's own. Thresholds are tuned for micro-F1.
-    Several processes share the work, and all come to the same scores."""
-    targets, outputs = _decoded(predictor, corpus, decoders, team)
-    threshold, found = None, {}
-    for decoder in decoders:
-        chosen = outputs[decoder]
-        if searches[decoder].log_odds is not None:
-            fixed = _fixed_threshold(predictor, decoder)
-            best = fixed if fixed is not None else best_threshold(_probabilities(chosen), targets)[0]
-            chosen = _at(chosen, best, predictor.limits)
-            threshold = best if decoder == "br" else threshold
-        found[decoder] = scores(targets, chosen.numpy())
-    return Validation(found, threshold)
-
-
-def _fixed_threshold(predictor: Predictor, decoder: str) -> float | None:
-    """What the config says instead of a choice on validation."""
-    return predictor.trained.config.decoding.br_threshold if decoder == "br" else None
-
-
-@dataclass(frozen=True, slots=True)
-class Decisions:
-    """What validation says about decoding: chosen once, stored with the model."""
-
-    scores: dict[str, dict[str, float]]  # decoder -> metric -> value, at the threshold for micro-F1
-    thresholds: dict[str, dict[str, Threshold]]  # decoder -> metric it was tuned for -> threshold
-    decoders: dict[str, str]  # metric -> the decoder that is best for it
-    powers: dict[str, float]  # metric -> br_power, where joint decoding with that power is best for it
-    values: dict[str, float]  # metric -> what all that reaches here
-
-
-FEWEST = 5  # examples of a label, without which validation says next to nothing about its F1
-
-
-def decide(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train: Corpus | None = None) -> Decisions:
-    """For every metric, the best threshold of every decoder that has one, and the best of all decoders.
-
-    Ties go to the first in the paper's order: what is simpler. Macro-F1 may have a threshold for each label: those of
-    the linear classifiers are found on their out-of-fold scores of `train`, where that has any. Where more than half of
-    the labels are too rare here for a choice by macro-F1, these are the choice."""
-    targets, outputs = _decoded(predictor, corpus, decoders)
-    found = _out_of_fold_thresholds(train, predictor.limits) if train is not None and LINEAR in decoders else None
-    usual: dict[str, dict[str, float]] = {}
-    thresholds: dict[str, dict[str, Threshold]] = {}
-    best: dict[str, tuple[float, str]] = {}
-    powers: dict[str, float] = {}
-    rare, out_of_fold = found is not None and bool(2 * (targets.sum(axis=0) < FEWEST).sum() > targets.shape[1]), 0.0
-    for decoder in decoders:
-        output = outputs[decoder]
-        if searches[decoder].log_odds is None:
-            usual[decoder] = scores(targets, output.numpy())
-            values = {metric: usual[decoder][metric] for metric in TUNED}
-        else:
-            fixed = _fixed_threshold(predictor, decoder)
-            tried = candidate_thresholds(_probabilities(output), targets) if fixed is None else np.array([fixed])
-            rows = [scores(targets, _at(output, float(t), predictor.limits).numpy()) for t in tried]
-            choice = {metric: int(np.argmax([row[metric] for row in rows])) for metric in TUNED}
-            thresholds[decoder] = {metric: float(tried[place]) for metric, place in choice.items()}
-            usual[decoder] = rows[choice["micro_f1"]]
-            values = {metric: rows[place][metric] for metric, place in choice.items()}
-            if fixed is None:
-                shared = float(tried[choice["macro_f1"]])
-                own, value = _for_each_label(output, targets, shared, predictor.limits)
-                if value > values["macro_f1"]:
-                    thresholds[decoder]["macro_f1"], values["macro_f1"] = own, value
-            if decoder == LINEAR and found is not None:
-                out_of_fold = scores(targets, _at(output, np.array(found), predictor.limits).numpy())["macro_f1"]
-                if out_of_fold > values["macro_f1"] or rare:
-                    thresholds[decoder]["macro_f1"], values["macro_f1"] = found, out_of_fold
-        for metric, value in values.items():
-            if metric not in best or value > best[metric][0]:
-                best[metric] = (value, decoder)
-    if POWERED in decoders:
-        for power, sets in _at_powers(predictor, corpus).items():
-            for metric, value in scores(targets, sets.numpy()).items():
-                if metric in best and value > best[metric][0]:
-                    best[metric], powers[metric] = (value, POWERED), power
-    if rare:
-        best["macro_f1"] = (out_of_fold, LINEAR)
-        powers.pop("macro_f1", None)
-    chosen = {metric: decoder for metric, (_, decoder) in best.items()}
-    return Decisions(usual, thresholds, chosen, powers, {metric: value for metric, (value, _) in best.items()})
-
-
-MOST_SCORES = 100_000_000  # more would take minutes, and a corpus of that size has enough validation examples
-
-
-def _out_of_fold_thresholds(train: Corpus, limits: Limits) -> list[float] | None:
-    """A threshold for macro-F1 for every label, by the scores that training examples got from linear classifiers which
-    had not seen them. Nine times as many examples as validation has, and all labels: on Reuters, thresholds found on
-    5,000 of them had a macro-F1 on others .013 higher than those found on 777."""
-    if train.scores is None or train.scores.size > MOST_SCORES:
-        return None
-    log_odds, unknown, targets = MARGIN * torch.from_numpy(train.scores), train.unknown(), train.targets()
-    if unknown is not None:
-        log_odds = log_odds.masked_fill(torch.from_numpy(unknown), float("-inf"))
-    shared = macro_threshold(_probabilities(log_odds), targets)
-    return _for_each_label(log_odds, targets, shared, limits)[0]
-
-
-POWERS = (0.25, 0.5, 1.0, 2.0)  # tried besides the model's own: how much P_br weighs against P_path
-
-
-def _at_powers(predictor: Predictor, corpus: Corpus) -> dict[float, torch.Tensor]:
-    """What joint decoding finds at each power: (N, L) bool. Every input is encoded once for all of them."""
-    powers = [power for power in POWERS if power != predictor.limits.br_power]
-    found = {power: torch.zeros(len(corpus), len(predictor.labels), dtype=torch.bool) for power in powers}
-    for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
-        given = predictor.start(batch.inputs)
-        for power, sets in found.items():
-            with torch.inference_mode():
-                best = searches[POWERED](given, replace(predictor.limits, br_power=power)).sequences[:, 0]  # (B, K)
-            chosen = membership(best, len(predictor.labels)).cpu()
-            sets[batch.rows] = chosen if batch.unknown is None else chosen & ~batch.unknown
-    return found
-
-
-STRENGTHS = (5.0, 20.0, 80.0)  # how strongly a label's own threshold is drawn towards the shared one
-
-
-def _for_each_label(
-    log_odds: torch.Tensor, targets: np.ndarray, shared: float, limits: Limits
-) -> tuple[list[float], float]:
-    """A threshold for every label, and the macro-F1 such thresholds reach on rows they were not chosen on: as many
-    choices as labels would always look good on the rows that made them."""
-    probs = _probabilities(log_odds)
-    halves = [np.arange(len(probs)) % 2 == side for side in (0, 1)]
-    if not all(half.any() for half in halves):
-        return [shared] * probs.shape[1], -1.0
-    values = {}
-    for strength in STRENGTHS:
-        sets = np.zeros_like(targets)
-        for half in halves:
-            chosen = label_thresholds(probs[half], targets[half], shared, strength)
-            sets[~half] = _at(log_odds[torch.from_numpy(~half)], chosen, limits).numpy()
-        values[strength] = scores(targets, sets)["macro_f1"]
-    best = max(values, key=lambda strength: (values[strength], strength))
-    return label_thresholds(probs, targets, shared, best).tolist(), values[best]
-
-
-def _decoded(
-    predictor: Predictor, corpus: Corpus, decoders: Sequence[str], team: Team = ALONE
-) -> tuple[np.ndarray, dict[str, torch.Tensor]]:
-    """Targets (N, L) and, for every decoder, sets (N, L) bool, or log-odds (N, L) where a threshold makes the sets."""
-    num_labels = len(predictor.labels)
-    targets = np.zeros((len(corpus), num_labels), dtype=bool)  # (N, L)
+    `share` (k, n): only batches k, k + n, … are decoded; the rows of all others are zero."""
+    shape = len(corpus), len(predictor.labels)
+    targets = np.zeros(shape, dtype=bool)  # (N, L)
     outputs = {
-        d: torch.zeros(len(corpus), num_labels, dtype=torch.bool if searches[d].log_odds is None else torch.float32)
-        for d in decoders
+        decoder: torch.zeros(shape, dtype=torch.bool if searches[decoder].log_odds is None else torch.float32)
+        for decoder in decoders
     }
+    at_powers = {power: torch.zeros(shape, dtype=torch.bool) for power in powers}
     batches = corpus.batches(predictor.trained.config.decoding.batch_size)
-    for batch in islice(batches, team.rank, None, team.size):  # each batch is decoded by one process
-        given = predictor.start(batch.inputs)
+    for batch in islice(batches, share[0], None, share[1]):
+        decode_input = predictor.start(batch.inputs)
         targets[batch.rows.numpy()] = batch.targets.numpy()
         for decoder, output in outputs.items():
-            log_odds = searches[decoder].log_odds
-            if log_odds is None:
-                best = predictor.search(given, decoder).sequences[:, 0]  # (B, K)
-                found, absent = membership(best, num_labels).cpu(), 0.0
-            else:
-                with torch.inference_mode():
-                    found, absent = log_odds(given, predictor.limits).float().cpu(), float("-inf")
-            # what is not known is neither right nor wrong: as if it had not been predicted
-            output[batch.rows] = found if batch.unknown is None else found.masked_fill(batch.unknown, absent)
-    # rows that other processes decoded are zero here: the sum has every row once
-    return team.added(torch.from_numpy(targets)).numpy(), {name: team.added(found) for name, found in outputs.items()}
+            output[batch.rows] = _without_unknown(_output(predictor, decode_input, decoder), batch.unknown)
+        for power, sets in at_powers.items():
+            with torch.inference_mode():
+                hypotheses = searches[POWERED](decode_input, replace(predictor.limits, br_power=power))
+            sets[batch.rows] = _without_unknown(_best_sets(predictor, hypotheses), batch.unknown)
+    return Decoded(targets, outputs, at_powers)
 
 
-def _probabilities(log_odds: torch.Tensor) -> np.ndarray:
-    probs: np.ndarray = log_odds.sigmoid().numpy()
-    return probs
+def _output(predictor: Predictor, decode_input: DecodeInput, decoder: str) -> Tensor:
+    """Sets (B, L) bool, or log-odds (B, L) where a threshold makes the sets."""
+    log_odds = searches[decoder].log_odds
+    if log_odds is None:
+        return _best_sets(predictor, predictor.search(decode_input, decoder))
+    with torch.inference_mode():
+        return log_odds(decode_input, predictor.limits).float().cpu()
 
 
-def _at(log_odds: torch.Tensor, threshold: float | np.ndarray, limits: Limits) -> torch.Tensor:
-    """The sets (N, L) at this threshold, within min_labels and max_labels as in prediction."""
-    num_labels = log_odds.shape[1]
-    found = at_threshold(log_odds, torch.as_tensor(threshold, dtype=log_odds.dtype).expand(num_labels), limits)
-    return membership(found.sequences[:, 0], num_labels)
+def _best_sets(predictor: Predictor, hypotheses: Hypotheses) -> Tensor:
+    return membership(hypotheses.sequences[:, 0], len(predictor.labels)).cpu()  # (B, L)
+
+
+def _without_unknown(output: Tensor, unknown: Tensor | None) -> Tensor:
+    """A label of which it is not known whether an example has it counts as not predicted."""
+    if unknown is None:
+        return output
+    return output.masked_fill(unknown, False if output.dtype == torch.bool else float("-inf"))
+
+
+def decide(
+    predictor: Predictor, corpus: Corpus, decoders: Sequence[str], train: Corpus | None = None
+) -> DecisionReport:
+    """How to decode for every metric, chosen on a validation corpus."""
+    powers = [power for power in POWERS if power != predictor.limits.br_power] if POWERED in decoders else []
+    decoded = decode_corpus(predictor, corpus, decoders, powers)
+    return find_decisions(decoded, predictor.limits, predictor.trained.config.decoding.br_threshold, train)
+
+
+def thresholds_for(predictor: Predictor, examples: Iterable[Example], goal: str, decoder: str) -> NamedThresholds:
+    """The thresholds of `decoder` that serve a goal best on these examples."""
+    known = [example for example in examples if example.unknown is not None]
+    if not known:
+        raise DataError("no example has labels that are known; expected some to choose thresholds by.")
+    labels = predictor.labels
+    probs = predictor.predict_proba(known, decoder)  # (N, L)
+    targets = labels.one_hot([np.array(labels.known(example.labels or ()), dtype=int) for example in known])
+    for row, example in enumerate(known):
+        probs[row, labels.known(example.unknown or ())] = 0.0
+    return find_thresholds(probs, targets, goal, decoder, predictor.limits)
 
 
 def evaluate(
     predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
 ) -> dict[str, Any]:
-    """Everything the report shows, as plain JSON. Every example must have labels. With a hierarchy, whoever has a label
-    has its parents, in what is predicted and in what is true."""
+    """All scores of a model on labelled examples, as plain JSON. With a hierarchy, an example that has a label also has
+    its parents, both in the prediction and in the truth."""
+    return judge(predictor, predict_for_scores(predictor, examples, decoders, hierarchy), decoders)
+
+
+def predict_for_scores(
+    predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
+) -> list[Prediction]:
+    """Predictions with everything `judge` scores."""
     predictions = predictor.predict(examples, decoders, marginals=True)
     if hierarchy is not None:
         predictions = (_closed(prediction, hierarchy) for prediction in predictions)
-    return judge(predictor, list(predictions), decoders)
+    return list(predictions)
 
 
 def _closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
@@ -252,7 +140,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
 
     Labels of which it is not known whether an example has them count as not predicted, whatever was; examples of which
     no label is known are left out."""
-    predictions = [_known_part(predictor, p) for p in predictions if p.example.unknown is not None]
+    predictions = known_parts(predictor, predictions)
     if not predictions:
         raise DataError("no example has labels that are known; expected some to judge by.")
     targets = [prediction.example.labels or () for prediction in predictions]
@@ -271,8 +159,8 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "decoders": {d: scores(truth, matrices[d]) for d in decoders},
         "intervals": intervals(truth, matrices),
         "default_decoder": shown,
-        "threshold": predictor.trained.thresholds.get("br", {}).get("micro_f1"),
-        "decisions": {d: predictor.resolve(d)[0] for d in decoders if d.startswith(BEST)},
+        "threshold": predictor.trained.decisions.thresholds.get("br", {}).get("micro_f1"),
+        "decisions": {d: predictor.decision(d).search for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
         "calibration": calibration(probs, known) if probs is not None else None,
         "precision_recall": precision_recall(probs, known) if probs is not None else [],
@@ -292,10 +180,9 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "position_accuracy": {
             d: position_accuracy(generated[d], [set(t) for t in targets])
             for d in decoders
-            if searches[predictor.resolve(d)[0]].has_order
+            if searches[predictor.decision(d).search].has_order
         },
         "confused_pairs": _confused_pairs(targets, generated[shown]),
-        "examples_shown": _examples(predictor, predictions, shown),
     }
 
 
@@ -303,6 +190,11 @@ def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """(N, L); None where the model has no such decoder: then no example has a row, else all have."""
     found = [row for row in rows if row is not None]
     return np.stack(found) if found else None
+
+
+def known_parts(predictor: Predictor, predictions: Iterable[Prediction]) -> list[Prediction]:
+    """Predictions without the labels of which it is not known whether the example has them."""
+    return [_known_part(predictor, p) for p in predictions if p.example.unknown is not None]
 
 
 def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:
@@ -313,11 +205,18 @@ def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:
         decoder: replace(found, labels=tuple(label for label in found.labels if label not in unknown))
         for decoder, found in prediction.label_sets.items()
     }
-    probs = prediction.probs
-    if probs is not None:
-        probs = probs.copy()
-        probs[predictor.labels.known(unknown)] = 0.0
-    return replace(prediction, label_sets=label_sets, probs=probs)
+    probs, marginals = (
+        _with_zeros(row, predictor.labels.known(unknown)) for row in (prediction.probs, prediction.marginals)
+    )
+    return replace(prediction, label_sets=label_sets, probs=probs, marginals=marginals)
+
+
+def _with_zeros(row: np.ndarray | None, places: list[int]) -> np.ndarray | None:
+    if row is None:
+        return None
+    row = row.copy()
+    row[places] = 0.0
+    return row
 
 
 def _confused_pairs(targets: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
@@ -328,58 +227,3 @@ def _confused_pairs(targets: Sequence[Sequence[str]], predicted: Sequence[Sequen
         pairs.update((m, w) for m in missed for w in wrong)
     ranked = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS_SHOWN]
     return [{"missed": missed, "instead": instead, "count": count} for (missed, instead), count in ranked]
-
-
-def _examples(predictor: Predictor, predictions: Sequence[Prediction], decoder: str) -> list[dict[str, Any]]:
-    """Mostly the surest mistakes, and a few the model got right; each with how it came about."""
-
-    def right(prediction: Prediction) -> bool:
-        return set(prediction.label_sets[decoder].labels) == set(prediction.example.labels or ())
-
-    surest = sorted(predictions, key=lambda prediction: -prediction.label_sets[decoder].log_prob)
-    wrong = [prediction for prediction in surest if not right(prediction)][: EXAMPLES_SHOWN * 2 // 3]
-    correct = [prediction for prediction in predictions if right(prediction)][: EXAMPLES_SHOWN - len(wrong)]
-    return [
-        {
-            "id": prediction.example.id,
-            "text": (prediction.example.text or "")[:TEXT_SHOWN],
-            "target": list(prediction.example.labels or ()),
-            "predicted": list(prediction.label_sets[decoder].labels),
-            "log_prob": prediction.label_sets[decoder].log_prob,
-            "generation": generation(predictor, prediction.example, decoder),
-        }
-        for prediction in [*wrong, *correct]
-    ]
-
-
-def generation(predictor: Predictor, example: Example, decoder: str) -> dict[str, Any]:
-    """How one prediction came about: the steps of the label decoder, or where there is none the likeliest labels of
-    binary relevance."""
-    told = trace(predictor, example, decoder, words=0)
-    names = (*predictor.labels.names, None)
-    br: Sequence[float] = [] if told.br_probs is None else told.br_probs.tolist()
-
-    def said(place: int) -> dict[str, Any]:
-        return {"label": names[place], "br": br[place] if place < len(br) else None}
-
-    if told.steps:
-        steps = [
-            {
-                "taken": step.taken,
-                "prob": step.prob,
-                "may_stop": step.may_stop,
-                "must_stop": step.must_stop,
-                "candidates": [
-                    {**said(place), "prob": float(step.probs[place])}
-                    for place in likeliest(predictor, step, CANDIDATES_SHOWN)
-                ],
-            }
-            for step in told.steps
-        ]
-        return {"told_by": told.told_by, "steps": steps, "br": []}
-    thresholds = [0.5] * len(br) if told.br_thresholds is None else told.br_thresholds.tolist()
-    likely = np.argsort(-np.asarray(br), kind="stable")[: 2 * CANDIDATES_SHOWN].tolist()
-    decided = [
-        {**said(place), "threshold": thresholds[place], "taken": names[place] in told.chosen.labels} for place in likely
-    ]
-    return {"told_by": None, "steps": [], "br": decided}

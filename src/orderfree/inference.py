@@ -15,18 +15,16 @@ import torch
 from torch import Tensor
 
 from .build import check_decoder, decoders_of, default_decoder, search_limits
-from .checkpoint import Threshold, TrainedModel, load_model
+from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
+from .decisions import Decision
 from .decoding.beam import Limits
 from .decoding.marginals import label_marginals
 from .decoding.search import searches, set_log_prob
 from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
-BEST = "best:"  # before the name of a metric: the decoder that was best for it on validation
-NAMED = "thresholds:"  # before the name of thresholds that `orderfree thresholds` has stored
-USUAL_METRIC = "micro_f1"
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
 CHUNK_CHARACTERS = 1 << 24  # no more once their texts are as long as this: memory stays flat, however long a text is
 
@@ -51,6 +49,7 @@ class Predictor:
         self.labels = trained.labels
         self.limits: Limits = search_limits(trained.config, trained.labels)
         self.own_thresholds: float | Mapping[str, float] | None = None  # before those tuned on validation
+        self.own_min_labels: int | None = None  # asked for by the caller, before that of named thresholds
         self.decoders = decoders_of(trained.config)
         self.default_decoder = default_decoder(trained.config)
 
@@ -75,6 +74,7 @@ class Predictor:
             most = max(most, fewest)
         other = copy(self)
         other.own_thresholds = thresholds
+        other.own_min_labels = self.own_min_labels if min_labels is None else min_labels
         other.limits = replace(self.limits, min_labels=min(fewest, most), max_labels=most)
         return other
 
@@ -93,59 +93,28 @@ class Predictor:
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        """`decoder` is the name of a search, `best:` and a metric: what was best for it on validation, or `thresholds:`
-        and the name of thresholds that were stored."""
-        name, metric = self.resolve(decoder)
+        """`decoder` names a search or a stored decision, as `decisions.py` says."""
+        decision = self.decision(decoder)
         given = replace(given, thresholds=self.thresholds(decoder))
-        limits = self.limits
-        if decoder.startswith(NAMED):
-            limits = replace(limits, min_labels=self.trained.named[metric].min_labels)
-        if decoder.startswith(BEST) and metric in self.trained.powers:
-            limits = replace(limits, br_power=self.trained.powers[metric])
-        return searches[name](given, limits)
+        limits = decision.limits(self.limits)
+        if self.own_min_labels is not None:  # what the caller asks for precedes what is stored
+            limits = replace(limits, min_labels=self.limits.min_labels)
+        return searches[decision.search](given, limits)
+
+    def decision(self, decoder: str) -> Decision:
+        return self.trained.decisions.look_up(decoder)
 
     def thresholds(self, decoder: str) -> Tensor | None:
         """(L,) the probabilities at which this decoder says yes; None: it has none, or one half for all labels."""
-        name, _ = self.resolve(decoder)
-        own, value = self.own_thresholds, self._stored_threshold(decoder)
-        if own is not None and not isinstance(own, Mapping):
-            value = own
-        if searches[name].log_odds is None or (value is None and own is None):
+        decision, changed = self.decision(decoder), self.own_thresholds
+        value = changed if changed is not None and not isinstance(changed, Mapping) else decision.thresholds
+        if searches[decision.search].log_odds is None or (value is None and changed is None):
             return None
         each = torch.as_tensor(0.5 if value is None else value, dtype=torch.float32, device=self.device)
         each = each.expand(len(self.labels)).clone()  # (L,)
-        for label, threshold in own.items() if isinstance(own, Mapping) else ():
+        for label, threshold in changed.items() if isinstance(changed, Mapping) else ():
             each[self.labels.ids[label]] = threshold
         return each
-
-    def _stored_threshold(self, decoder: str) -> Threshold | None:
-        """Of the model: under this name, or tuned for this metric; None: it has none for this decoder."""
-        name, metric = self.resolve(decoder)
-        if decoder.startswith(NAMED):
-            return self.trained.named[metric].threshold
-        tuned = self.trained.thresholds.get(name, {})
-        return tuned.get(metric, tuned.get(USUAL_METRIC))
-
-    def resolve(self, decoder: str) -> tuple[str, str]:
-        """The search to run, and the metric its threshold is tuned for or the name of its thresholds."""
-        if decoder.startswith(NAMED):
-            name, known = decoder.removeprefix(NAMED), list(self.trained.named)
-            if name not in known:
-                raise OrderfreeError(
-                    f"this model has no thresholds named {name!r}; it has {', '.join(known) or 'none'}, and "
-                    f"`orderfree thresholds` finds some.{nearest(name, known)}"
-                )
-            return self.trained.named[name].decoder, name
-        if not decoder.startswith(BEST):
-            return decoder, USUAL_METRIC
-        metric = decoder.removeprefix(BEST)
-        if metric not in self.trained.decisions:
-            known = list(self.trained.decisions)
-            raise OrderfreeError(
-                f"this model has not been tuned for {metric!r}; it has for {', '.join(known) or 'nothing'}."
-                + nearest(metric, known)
-            )
-        return self.trained.decisions[metric], metric
 
     def predict(
         self, examples: Iterable[Example], decoders: Sequence[str] | None = None, marginals: bool = False
@@ -155,7 +124,7 @@ class Predictor:
         `marginals`: also the probability of every label under the label decoder, where the model has one."""
         decoders = decoders or [self.default_decoder]
         for decoder in decoders:
-            check_decoder(self.trained.config, self.resolve(decoder)[0])
+            check_decoder(self.trained.config, self.decision(decoder).search)
         size = self.trained.config.decoding.batch_size
         for chunk in read_ahead(examples, CHUNK * size):
             encoded = encode_all(self.trained.featurizer, chunk)
@@ -264,7 +233,7 @@ def prediction_record(
     return {
         "id": prediction.example.id,
         "labels": list(labels),
-        "decoder": predictor.resolve(decoder)[0],
+        "decoder": predictor.decision(decoder).search,
         "log_prob": found.log_prob,
         "probs": shown,
     }
@@ -276,7 +245,7 @@ def read_ahead(examples: Iterable[Example], most: int) -> Iterator[list[Example]
     characters = 0
     for example in examples:
         chunk.append(example)
-        characters += len(example.text or "")
+        characters += len(example.text or "") + getattr(example.features, "size", 0)
         if len(chunk) == most or characters >= CHUNK_CHARACTERS:
             yield chunk
             chunk, characters = [], 0

@@ -84,3 +84,29 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda path: "/".join(path.parts[-2:]))
 def test_every_config_of_the_project_is_valid(path: Path) -> None:
     load_config(path)
+
+
+def named_in_the_tree() -> set[str]:
+    """Paths in the file tree of CONTRIBUTING.md, relative to the root; a folder ends in `/`."""
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    (tree,) = [
+        block for block in re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE) if SOURCE.name in block
+    ]
+    paths, parents = set(), [""]
+    for line in tree.splitlines():
+        name = line.split()[0]
+        depth = (len(line) - len(line.lstrip())) // 2
+        paths.add(parents[depth] + name)
+        parents[depth + 1 :] = [parents[depth] + name]
+    return paths
+
+
+def test_every_path_in_the_tree_of_contributing_exists() -> None:
+    for path in named_in_the_tree():
+        assert (ROOT / path).is_dir() if path.endswith("/") else (ROOT / path).is_file(), path
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_every_module_is_in_the_tree_of_contributing_itself_or_by_its_folder(path: Path) -> None:
+    folders = [f"{folder.relative_to(ROOT)}/" for folder in path.parents if SOURCE in folder.parents]
+    assert named_in_the_tree() & {str(path.relative_to(ROOT)), *folders}

@@ -20,6 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from orderfree.decisions import Decision, Decisions
 from orderfree.inference import Predictor
 from orderfree.types import Example
 
@@ -30,8 +31,8 @@ TEXT = "two red fish\nswim in a <b>big</b> pond"
 @pytest.fixture(scope="module")
 def model() -> Any:
     trained = made_model(5, encoder="linear")  # one whose decoders disagree
-    trained.thresholds = {"br": {"micro_f1": 0.4}}
-    trained.decisions = {"micro_f1": "br", "example_f1": "joint"}
+    best = {"micro_f1": Decision("br", 0.4), "example_f1": Decision("joint")}
+    trained.decisions = Decisions({"br": {"micro_f1": 0.4}}, best)
     return trained
 
 

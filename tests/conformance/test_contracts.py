@@ -32,6 +32,16 @@ def test_objectives(name: str) -> None:
     check_objective(name)
 
 
+def test_an_objective_may_use_the_rank_of_a_label(register) -> None:
+    """A label that gets another id takes its rank with it."""
+
+    class Ranked(OCD):
+        def step_losses(self, logits, rollout, targets):
+            return super().step_losses(logits, rollout, targets) * (1 + self.rank[rollout.sequence])
+
+    check_objective(register(objectives, Ranked))
+
+
 @pytest.mark.parametrize("name", searches.names())
 def test_searches(name: str) -> None:
     check_search(name)

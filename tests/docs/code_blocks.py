@@ -1,4 +1,4 @@
-"""The code blocks of the README and of the pages under docs/, and what becomes of each.
+"""The code blocks of README.md, CONTRIBUTING.md and the pages under docs/.
 
 A fence says its language. `bash` and `python` blocks are run, page by page and from top to bottom, unless the line
 before the fence says why not, or that it is a quotation:
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 RUN = ("bash", "python")
 READ = ("json", "yaml")
 SHOWN = ("csv", "text")

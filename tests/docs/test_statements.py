@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,35 @@ def test_figures_on_the_page_of_choices_are_those_of_the_result_files(monkeypatc
 
     page = text(choose_tables.PAGE)
     assert page == choose_tables.filled(page), "run `python benchmarks/choose_tables.py`"
+
+
+README = ROOT / "README.md"
+README_ROWS = {  # the beginning of a row: the system in benchmarks/quality/results
+    "orderfree `fast`": "fast",
+    "orderfree `best`": "best",
+    "linear SVM": "svm",
+    "LibMultiLabel, one-vs-rest": "libmultilabel-1vsrest",
+    "LibMultiLabel, thresholds per label": "libmultilabel-thresholding",
+}
+README_COLUMNS = [
+    (corpus, metric) for corpus in ("reuters", "rcv1-subset") for metric in ("micro_f1", "macro_f1", "subset_accuracy")
+]
+
+
+def measured(system: str, corpus: str, metric: str) -> str:
+    files = sorted((ROOT / "benchmarks" / "quality" / "results" / corpus / system).glob("seed*.json"))
+    if not files:
+        return "–"
+    scores = [json.loads(text(path))["parts"]["test"]["scores"][metric] for path in files]
+    return f"{statistics.mean(scores):.3f}".lstrip("0")
+
+
+@pytest.mark.parametrize("name", README_ROWS)
+def test_figures_in_the_readme_are_those_of_the_result_files(name: str) -> None:
+    (row,) = [line for line in text(README).splitlines() if line.startswith(f"| {name}")]
+    cells = [cell.strip() for cell in row.strip("|").split("|")][1:]
+    assert cells == [measured(README_ROWS[name], *column) for column in README_COLUMNS]
+
+
+def test_the_readme_is_short() -> None:
+    assert len(text(README).splitlines()) <= 120

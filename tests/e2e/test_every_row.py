@@ -9,21 +9,35 @@ import yaml
 
 from orderfree.experiments import grid
 from orderfree.experiments.grid import Plan, run_grid
-from orderfree.experiments.paper import METHODS
+from orderfree.experiments.paper import METHODS, PERFORMANCE
 from orderfree.experiments.results import load_results
 from orderfree.testing.toy import toy_corpus
 
 CONFIGS = Path(__file__).parents[2] / "configs"
-CORPORA = ("reuters", "aapd-r", "aapd-r-resplit", "rcv1-subset")
+SMALL_SIZE = ("reuters", "rcv1-subset")
+PAPER_SIZE = ("reuters", "aapd")
 SMALL = {
     "embedding": 8, "hidden": 4, "label_embedding": 8, "decoder_hidden": 8, "br_hidden": 8, "vocabulary_size": 500,
     "batch_size": 32, "epochs": 2, "validate_every": 1000,
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("corpus", CORPORA)
-def test_there_is_a_config_for_every_row(corpus: str) -> None:
-    assert {path.stem for path in (CONFIGS / corpus / "paper-small").glob("*.yaml")} == set(METHODS)
+@pytest.mark.parametrize("folder", [*(f"{corpus}/paper-small" for corpus in SMALL_SIZE), *PAPER_SIZE])
+def test_there_is_a_config_for_every_row(folder: str) -> None:
+    assert {path.stem for path in (CONFIGS / folder).glob("*.yaml")} == set(METHODS)
+
+
+def test_the_resplit_has_a_config_for_every_row_the_paper_prints() -> None:
+    printed = {method for method, _ in PERFORMANCE["aapd-resplit", "test_unseen"]}
+    assert {path.stem for path in (CONFIGS / "aapd-resplit").glob("*.yaml")} == printed
+
+
+@pytest.mark.parametrize("corpus", ["reuters", "aapd", "aapd-resplit"])
+def test_all_rows_of_a_corpus_end_by_the_same_rule(corpus: str) -> None:
+    sections = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (CONFIGS / corpus).glob("*.yaml")]
+    keys = ("batch_size", "learning_rate", "epochs", "validate_every", "patience")
+    rules = {tuple(section["training"][key] for key in keys) for section in sections if "training" in section}
+    assert len(rules) == 1  # the SVM has no updates and no section
 
 
 def small(section: dict) -> dict:

@@ -16,7 +16,7 @@ import pytest
 import torch
 from e2e_support import TINY, TINY_SPARSE, Cli, Toy, environment, files_below, sets
 
-from orderfree.files import locked
+from orderfree.system.files import locked
 from orderfree.training.loop import Trainer
 
 SPARSE = sets([*TINY_SPARSE, "training.save_minutes=0"])
@@ -84,7 +84,7 @@ def test_two_processes_in_one_directory(cli: Cli, toy: Toy, own_model: Path) -> 
 KILLED = """
 import os, sys
 from pathlib import Path
-from orderfree.files import locked
+from orderfree.system.files import locked
 with locked(Path(sys.argv[1])):
     os.kill(os.getpid(), 9)
 """

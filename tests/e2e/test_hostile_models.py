@@ -17,7 +17,7 @@ from test_bad_models import change_json
 from orderfree import checkpoint
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.inference import Predictor
-from orderfree.pretrained import empty_network
+from orderfree.system.pretrained import empty_network
 from orderfree.types import Example
 from tiny_bert import tiny_encoder
 

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from e2e_support import TINY, TINY_SPARSE, Cli, Toy, environment, files_below, sets
 
+from orderfree.checkpoint import NamedThresholds, store_thresholds
+from orderfree.cli.common import print_ranking
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.metrics.thresholds import precision_threshold
+from orderfree.types import Example
 
 
 def test_the_lowest_threshold_that_is_precise_enough() -> None:
@@ -69,6 +72,26 @@ def test_a_file_the_model_has_learned_from_is_said(cli: Cli, model: Path, toy: T
         said = cli("evaluate", run, file, "--decode", "br").worked().err
         assert (f"{run} has learned from {file} itself" in said) == learned
     assert "has learned from" in cli("thresholds", refitted, toy.valid).worked().err
+
+
+def test_min_labels_goes_before_that_of_named_thresholds(cli: Cli, own_model: Path, toy: Toy) -> None:
+    store_thresholds(own_model, {"sure": NamedThresholds("br", 0.9999, 0, "precision=1", {}, 1)})
+    named = ("predict", own_model, toy.test, "--thresholds", "sure")
+    assert min(len(record["labels"]) for record in cli(*named).worked().records()) == 0
+    asked = cli(*named, "--set", "decoding.min_labels=2").worked().records()
+    assert min(len(record["labels"]) for record in asked) == 2
+    (prediction,) = (
+        Predictor.load(own_model).adjusted(min_labels=3).predict([Example("1", text="nothing")], ["thresholds:sure"])
+    )
+    assert len(prediction.label_sets["thresholds:sure"].labels) == 3
+
+
+def test_every_row_of_the_ranking_shows_its_own_scores(capsys: pytest.CaptureFixture[str]) -> None:
+    scores = {"mean_average_precision": 0.25, "auc": 0.5, "d_prime": None, "labels": 1234}
+    print_ranking({"br": scores, "sequence": {**scores, "mean_average_precision": 0.75, "labels": 7}})
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows[1] == ["binary", "relevance", "0.2500", "0.5000", "-", "1,234"]
+    assert rows[2] == ["label", "decoder,", "marginals", "0.7500", "0.5000", "-", "7"]
 
 
 def test_thresholds_that_cannot_be(cli: Cli, own_model: Path, toy: Toy) -> None:

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from e2e_support import Cli, Toy
 
-from orderfree import bulk
+from orderfree.tools import bulk
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from e2e_support import TINY, TINY_SPARSE, Cli, Toy, environment, sets
 from safetensors.torch import load_file
 
 from orderfree.errors import OrderfreeError
-from orderfree.files import locked
-from orderfree.team import Team
+from orderfree.system.files import locked
+from orderfree.training.distributed.processes import Team
 from tiny_bert import tiny_encoder
 
 PATIENCE = 400  # seconds, on a machine that has much else to do

@@ -14,18 +14,19 @@ import pytest
 import torch
 
 from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
-from orderfree.checkpoint import NamedThresholds, TrainedModel, load_model, save_model, store_thresholds
+from orderfree.checkpoint import TrainedModel, load_model, save_model, store_thresholds
 from orderfree.cli.main import app
 from orderfree.data.featurizers.bag import as_matrix
-from orderfree.data.featurizers.neighbours import Neighbours
 from orderfree.data.labels import LabelVocabulary
+from orderfree.decisions import NamedThresholds
 from orderfree.errors import MissingLibraryError, ModelDirectoryError, OrderfreeError
-from orderfree.evaluation import evaluate
-from orderfree.export import export_onnx
 from orderfree.inference import Predictor
 from orderfree.metrics.scores import to_matrix
+from orderfree.report.examples import evaluate_with_examples as evaluate
+from orderfree.report.trace import trace
+from orderfree.scoring.neighbours import Neighbours
 from orderfree.testing.toy import toy_corpus
-from orderfree.tracing import trace
+from orderfree.tools.export import export_onnx
 from orderfree.training.warm import copy_model
 from orderfree.types import Example
 
@@ -150,6 +151,6 @@ def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixtur
     one, other = (Predictor.load(place).predict_proba(examples(20), "br") for place in (run, out))
     assert not np.array_equal(one, other)  # eight bits are fewer
     assert np.abs(one - other).mean() < 0.05
-    assert load_model(out).named == load_model(run).named
+    assert load_model(out).decisions.named == load_model(run).decisions.named
     app(["inspect", str(out), "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["parameters"] == load_model(run).network.parameter_count()

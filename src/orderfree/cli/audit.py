@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .common import AsJson, Format, Preset, Settings, open_run, print_table, say
+from .common import AsJson, Format, Preset, Settings, model_files, open_run, print_table, refuse_own_input, say
 
 if TYPE_CHECKING:
-    from ..audit import Suspect
+    from ..tools.audit import Suspect
 
 SHOWN = 20  # rows of the table; --out holds all of them
 FOLDS = 5
@@ -37,8 +37,8 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """List likely label errors: labels that are given but unlikely, and labels that are absent but likely."""
-    from ..audit import FEWEST, audit_config, contradictions, of_model, out_of_fold, rare_labels, suspects
     from ..data.writers import write_records
+    from ..tools.audit import FEWEST, audit_config, contradictions, of_model, out_of_fold, rare_labels, suspects
 
     if out is not None and out.suffix not in (".jsonl", ".csv"):
         raise OrderfreeError(f"--out {out}: expected a name that ends in .jsonl or .csv.")
@@ -51,11 +51,13 @@ def audit(
     if model is not None:
         predictor, _ = open_run(model, settings, format)
         config = predictor.trained.config
+        refuse_own_input(out, data_file, config.data, *model_files(model, predictor))
         own_examples = predictor.trained.learned_from(data_file)
         opinion = of_model(predictor, data_file)
     else:
         given = [*(settings or []), *([f"data.format={format}"] if format else [])]
         config = audit_config(given, preset, folds)
+        refuse_own_input(out, data_file, config.data)
         opinion = out_of_fold(config, data_file, say)
     against = contradictions(opinion)
     found = suspects(opinion, against, data_file, config, top)

@@ -54,7 +54,7 @@ def predict_in_parts(
     from rich.console import Console
     from rich.progress import Progress
 
-    from ..bulk import plan, run_on_ray
+    from ..tools.bulk import plan, run_on_ray
 
     job = plan(run, inputs, predictor, decoder, hierarchy, probs, part_rows)
     rows = sum(one["rows"] for one in job["inputs"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,18 +27,20 @@ from .common import (
     comma_separated,
     data_config,
     judged_decoders,
+    model_files,
     open_run,
     print_ranking,
     print_scores,
     read_hierarchy,
     reading,
+    refuse_own_input,
     say,
     warn_of_own_examples,
     write_run_report,
 )
 
 if TYPE_CHECKING:
-    from ..checkpoint import TrainedModel
+    from ..decisions import Decision
 
 
 def train(
@@ -60,7 +61,7 @@ def train(
 ) -> None:
     """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
     from ..build import load_config
-    from ..team import Team
+    from ..training.distributed.processes import Team
     from ..training.run import Interrupted
     from ..training.run import train as train_run
 
@@ -99,9 +100,7 @@ def train(
                 {
                     "out": str(out),
                     **trained.metrics,
-                    "thresholds": trained.thresholds,
-                    "decisions": trained.decisions,
-                    "powers": trained.powers,
+                    **trained.decisions.to_json(),
                 }
             )
         )
@@ -125,12 +124,13 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
-    from ..evaluation import evaluate as evaluate_examples
+    from ..report.examples import evaluate_with_examples
 
     predictor, data = open_run(run, settings, format, skip_bad)
     decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
-    examples = reading(test_file, data, labelled=True, noun="texts to evaluate")
-    judged = evaluate_examples(predictor, examples, decoders, read_hierarchy(hierarchy, predictor))
+    refuse_own_input(report, test_file, data, hierarchy, *model_files(run, predictor))
+    examples = reading(test_file, data, labelled=True, noun="texts to evaluate", predictor=predictor)
+    judged = evaluate_with_examples(predictor, examples, decoders, read_hierarchy(hierarchy, predictor))
     found = {"model": str(run), "data": str(test_file), **judged}
     if report is not None:
         write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
@@ -198,13 +198,14 @@ def predict(
         raise OrderfreeError("--workers and --part-rows are for --engine ray; give that as well, or leave them out.")
     if len(inputs) > 1:
         raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
+    refuse_own_input(out, inputs[0], data, hierarchy, *model_files(run, predictor))
     parents = read_hierarchy(hierarchy, predictor)
     examples = reading(inputs[0], data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     if alternatives and kind != "jsonl":
         raise OrderfreeError(f"--alternatives: {kind} does not hold them; write JSONL.")
     truncated = 0
-    with open_prediction_writer(out, kind) as writer:
+    with open_prediction_writer(out, kind, separator=data.label_separator) as writer:
         for prediction in predictor.predict(examples, [decoder]):
             record = prediction_record(predictor, prediction, decoder, parents, probs)
             if alternatives:
@@ -227,12 +228,10 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "training_label_sets": len(trained.labels.combinations),
         "parameters": trained.network.parameter_count(),
         "input_features": feature_count(trained.featurizer),
-        "thresholds": trained.thresholds,
-        "decisions": trained.decisions,
-        "powers": trained.powers,
-        "named_thresholds": {name: asdict(found) for name, found in trained.named.items()},
+        **trained.decisions.to_json(),
+        "named_thresholds": trained.decisions.named_to_json(),
         "metrics": trained.metrics,
-        "provenance": trained.provenance,
+        "provenance": {**trained.provenance, "texts": _without_sample(trained.provenance.get("texts"))},
         "config": trained.config.model_dump(),
     }
     if as_json:
@@ -247,9 +246,9 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         + " …" * (len(names) > 20)
     )
     print(f"{content['parameters']:,} parameters, {content['input_features']:,} input features")
-    for metric, decoder in trained.decisions.items():
-        print(f"best for {metric}: {decoder}{_tuned(trained, metric, decoder)}")
-    for name, found in trained.named.items():
+    for metric, decision in trained.decisions.best.items():
+        print(f"best for {metric}: {decision.search}{_tuned(decision)}")
+    for name, found in trained.decisions.named.items():
         print(f"thresholds {name}: {found.decoder} for {found.goal}, found on {found.examples:,} examples")
     print("\nValidation scores:")
     print_scores(trained.metrics.get("validation", {}))
@@ -268,7 +267,7 @@ def split(
     """Split labelled data so that every label is spread over the parts by their share."""
     from .split import split_file
 
-    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format))
+    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format), say)
     if as_json:
         print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
         return
@@ -339,14 +338,19 @@ def demo(
     run_demo(out, overwrite)
 
 
-def _tuned(trained: TrainedModel, metric: str, decoder: str) -> str:
-    """What validation chose besides the decoder."""
-    if metric in trained.powers:
-        return f" with br_power {trained.powers[metric]:g}"
-    threshold = trained.thresholds.get(decoder, {}).get(metric)
-    if threshold is None:
+def _without_sample(texts: Any) -> Any:
+    """What is known of the training texts without their hashes, which are of no use to a reader."""
+    return {key: value for key, value in texts.items() if key != "sample"} if isinstance(texts, dict) else None
+
+
+def _tuned(decision: Decision) -> str:
+    """What validation chose besides the search."""
+    if decision.br_power is not None:
+        return f" with br_power {decision.br_power:g}"
+    if decision.thresholds is None:
         return ""
-    return " with a threshold for each label" if isinstance(threshold, list) else f" at {threshold:.4f}"
+    each = isinstance(decision.thresholds, list)
+    return " with a threshold for each label" if each else f" at {decision.thresholds:.4f}"
 
 
 ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)

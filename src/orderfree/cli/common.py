@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +100,7 @@ def open_run(
     from ..checkpoint import load_model
     from ..config import apply_setting
     from ..inference import Predictor, default_threads
-    from ..machine import use_processor
+    from ..system.processor import use_processor
 
     use_processor(default_threads())
     trained = load_model(run)
@@ -112,14 +116,18 @@ def open_run(
             )
         apply_setting(raw, setting)
     trained.config = complete_config(raw, "the configuration")
-    return Predictor(trained), trained.config.data
+    asked = any(setting.partition("=")[0].strip() == "decoding.min_labels" for setting in settings or [])
+    predictor = Predictor(trained)
+    return predictor.adjusted(
+        min_labels=trained.config.decoding.min_labels
+    ) if asked else predictor, trained.config.data
 
 
 def chosen_decoder(
     predictor: Predictor, decode: str | None, optimize_for: str | None, thresholds: str | None = None
 ) -> str:
     """The decoder to use: the one named, the best for the metric named, stored thresholds, or the model's own."""
-    from ..inference import BEST, NAMED
+    from ..decisions import BEST, NAMED
 
     if decode and optimize_for:
         raise OrderfreeError(
@@ -136,14 +144,16 @@ def judged_decoders(
     predictor: Predictor, decode: str | None, optimize_for: str | None = None, thresholds: str | None = None
 ) -> list[str]:
     """The decoder to use, if one is named; else all, and the best for every metric."""
-    from ..inference import BEST
+    from ..decisions import BEST
 
     if decode or optimize_for or thresholds:
         return [chosen_decoder(predictor, decode, optimize_for, thresholds)]
-    return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions)]
+    return [*predictor.decoders, *(BEST + metric for metric in predictor.trained.decisions.best)]
 
 
 def warn_of_own_examples(run: Path, predictor: Predictor, path: Path) -> None:
+    if not path.is_file() and not path.is_dir():  # a pipe is read once, and empty then
+        return
     if predictor.trained.learned_from(path):
         say(f"warning: {run} has learned from {path} itself, so that it does better there than on anything new")
 
@@ -154,14 +164,46 @@ def read_hierarchy(path: Path | None, predictor: Predictor) -> Hierarchy | None:
     return None if path is None else Hierarchy.read(path, predictor.labels.ids)
 
 
-def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> Iterator[Example]:
-    """Examples with a counter on a terminal."""
+def refuse_own_input(
+    out: Path | str | None, path: Path | str, data: DataConfig | None = None, *others: Path | None
+) -> None:
+    """Refuses an output that is one of the files this command reads."""
+    from ..data.readers import companions, detect_format
+    from ..system.files import refuse_overwriting
+
+    beside: list[Path | str | None] = [*others]
+    if data is not None:
+        beside += [data.classes, data.vggish, data.vggish_pca]
+        with contextlib.suppress(OrderfreeError):  # whoever reads it says what is wrong with its name
+            format = detect_format(str(path)) if data.format == "auto" else data.format
+            beside += [file for files in companions(path, format).values() for file in files]
+    refuse_overwriting([out], [path, *beside])
+
+
+def model_files(run: Path, predictor: Predictor) -> list[Path]:
+    """The files of a run that are its model; a report may lie beside them."""
+    from ..checkpoint import FILES
+
+    return [run / name for name in (*FILES, *predictor.trained.featurizer.files, "manifest.json", "history.jsonl")]
+
+
+def reading(
+    path: Path | str, data: DataConfig, labelled: bool, noun: str, predictor: Predictor | None = None
+) -> Iterator[Example]:
+    """Examples with a counter on a terminal. Of a model that is given, it is said how many of them it has learned."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from ..data.readers import ReadCounts, read_examples
+    from ..data.seen import SeenTexts
 
-    counts = ReadCounts()
-    examples = read_examples(path, data, labelled=labelled, counts=counts)
+    counts, seen = ReadCounts(), SeenTexts({} if predictor is None else predictor.trained.provenance)
+
+    def looked_at() -> Iterator[Example]:
+        for example in read_examples(path, data, labelled=labelled, counts=counts):
+            seen.look(example)
+            yield example
+
+    examples = looked_at()
     if not sys.stderr.isatty():
         yield from examples
     else:
@@ -170,10 +212,45 @@ def reading(path: Path | str, data: DataConfig, labelled: bool, noun: str) -> It
         columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} " + noun), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             yield from bar.track(examples, total=None)
-    if counts.skipped:
-        say(f"{counts.skipped:,} examples are damaged and were left out (--skip-bad)")
-    if counts.repeated_labels:
-        say(f"{counts.repeated_labels:,} examples name a label more than once; each counts once")
+    for note in (*counts.notes(), seen.note()):
+        if note is not None:
+            say(note)
+
+
+def open_closed_streams() -> None:
+    """A standard stream that is closed leaves its number to the next file that is opened, which would then hold what is
+    printed. What goes to a pipe or file is UTF-8, whatever the terminal is."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            terminal = stream.isatty()
+            stream.reconfigure(encoding=stream.encoding if terminal else "utf-8", errors="backslashreplace")
+
+
+@contextlib.contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the process as an error does, so that what is half written goes."""
+
+    def end(number: int, frame: Any) -> None:
+        print(f"orderfree: ended by {signal.Signals(number).name}.", file=sys.stderr)
+        sys.exit(128 + number)
+
+    before = {}
+    with contextlib.suppress(ValueError):  # not in the main thread
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def print_scores(decoders: dict[str, dict[str, float]]) -> None:
@@ -196,14 +273,12 @@ def print_ranking(ranking: dict[str, dict[str, float | None]]) -> None:
     """How well the probabilities of both decoders rank the examples of each label."""
     shown = {"mean_average_precision": "mAP", "auc": "AUC", "d_prime": "d′", "labels": "labels judged"}
     names = {"br": "binary relevance", "sequence": "label decoder, marginals"}
-    cells = {
-        by: (
-            "-" if found[key] is None else f"{found[key]:.4f}" if key != "labels" else f"{found[key]:,}"
-            for key in shown
-        )
-        for by, found in ranking.items()
-    }
-    print_table(("ranking by", *shown.values()), [(names[by], *row) for by, row in cells.items()])
+
+    def cell(key: str, value: float | None) -> str:
+        return "-" if value is None else f"{value:,}" if key == "labels" else f"{value:.4f}"
+
+    rows = [(names[by], *(cell(key, found[key]) for key in shown)) for by, found in ranking.items()]
+    print_table(("ranking by", *shown.values()), rows)
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
@@ -223,7 +298,7 @@ def write_run_report(
     """The page of a run: what was found of it, how it was trained, its card and how to make all that again; and, where
     a folder is given, its figures as files."""
     from ..checkpoint import versions
-    from ..report.files import write_chart_files
+    from ..report.figure_files import write_chart_files
     from ..report.page import run_charts, write_report
     from ..training.listeners import read_history
 

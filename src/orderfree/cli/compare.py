@@ -25,7 +25,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Put runs side by side on the same data, with paired tests against the first."""
-    from ..comparison import compare as compare_runs
+    from ..tools.compare import compare as compare_runs
 
     if len(runs) < 2:
         raise OrderfreeError("one run alone cannot be compared; name two or more.")
@@ -44,12 +44,16 @@ def compare(
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
         return
-    print(f"{found['examples']:,} examples, {found['labels']:,} labels; each metric with the decoder chosen for it")
+    print(f"{found['examples']:,} examples, {found['labels']:,} labels; decoded with {_decoders(found['decoders'])}")
     header = ("metric", *found["runs"])
     print_table(
         header, [(metric, *(_cell(own) for own in by_run.values())) for metric, by_run in found["metrics"].items()]
     )
     print("In brackets: the difference from the first, and how often chance alone would make one as large (p).")
+    right = found["right"]
+    alone = ", ".join(f"only {name} {number:,}" for name, number in right["alone"].items())
+    print(f"Right as a whole: all runs {right['all']:,}, none {right['none']:,}, {alone}.")
+    print(found["p_covers"])
     if out is not None:
         print(f"Page written to {out}")
 
@@ -64,6 +68,12 @@ def _names(runs: list[Path]) -> list[str]:
         raise OrderfreeError("the same run is named twice; name each once.")
     length = next(n for n in range(1, max(map(len, parts)) + 1) if len({own[-n:] for own in parts}) == len(parts))
     return ["/".join(own[-length:]) for own in parts]
+
+
+def _decoders(by_run: dict[str, str]) -> str:
+    if len(used := set(by_run.values())) == 1:
+        return used.pop()
+    return ", ".join(f"{decoder} ({name})" for name, decoder in by_run.items())
 
 
 def _cell(own: dict[str, Any]) -> str:

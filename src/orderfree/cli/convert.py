@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from ..config import DataConfig
 from ..data.readers import detect_format
-from ..data.readers.source import STDIN
-from ..data.writers import write_examples
+from ..data.writers import write_examples, written_files
 from ..errors import OrderfreeError
+from ..system.files import is_standard_output, is_stream
 from ..types import Example, SparseVector
 
 
 def convert_examples(examples: Iterator[Example], output: str, kind: str | None, data: DataConfig) -> int:
     """Writes the examples in the format given, or told by the name; how many there were."""
-    if output == STDIN and kind is None:
+    if is_standard_output(output) and kind is None:
         raise OrderfreeError("standard output has no name that tells the format; choose one with --out-format.")
-    if output != STDIN and Path(output).exists():
-        raise OrderfreeError(f"{output}: already exists; name a new file.")
     kind = kind or detect_format(output)
+    for file in written_files(output, kind):
+        if file.exists() and not is_stream(file):
+            raise OrderfreeError(f"{file}: already exists; name a new file.")
     written = 0
 
     def counted() -> Iterator[Example]:

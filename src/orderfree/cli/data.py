@@ -37,7 +37,7 @@ def list_corpora(as_json: AsJson = False) -> None:
         return
     print_table(
         ("corpus", "what it is", "comparable"),
-        [(info.name, info.title, "yes" if info.comparable else "no") for info in infos],
+        [(info.name, info.title, info.comparable) for info in infos],
     )
     for note in dict.fromkeys(info.source_note for info in infos):  # corpora of the same files share theirs
         print(f"\n{note}")
@@ -59,7 +59,7 @@ def prepare(
     from ..data.corpora import data_root, load_parts
     from ..data.corpora.catalogue import limited
     from ..data.writers import natural_file, write_examples
-    from ..files import writing_directory
+    from ..system.files import writing_directory
 
     if out.exists():
         raise OrderfreeError(f"{out}: already exists; name a new folder.")

@@ -21,7 +21,7 @@ def export(
 ) -> None:
     """Write a trained model as ONNX graphs; predict, evaluate and Predictor read the directory as any other."""
     from ..checkpoint import load_model
-    from ..export import export_onnx
+    from ..tools.export import export_onnx
 
     if not onnx:
         raise OrderfreeError("say what to export to: --onnx is the only format there is.")

@@ -14,9 +14,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import typer
 
 from ..errors import OrderfreeError, out_of_memory
-from ..files import refusal
-from ..machine import keep_freed_memory
-from . import audit, commands, compare, experiments, export, practice, report, serve, tune
+from ..system.files import refusal
+from ..system.processor import keep_freed_memory
+from . import audit, commands, compare, experiments, export, report, serve, thresholds, tune
+from .common import ending_on_signals, open_closed_streams
 from .data import data_app
 
 app = typer.Typer(
@@ -54,7 +55,7 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
 
 for command in (
     *commands.ALL,
-    *practice.ALL,
+    *thresholds.ALL,
     *audit.ALL,
     *tune.ALL,
     *experiments.ALL,
@@ -72,8 +73,10 @@ app.add_typer(data_app, name="data")
 
 def run(arguments: list[str] | None = None) -> Any:
     """Entry point of a process."""
+    open_closed_streams()
     try:
-        _answer(arguments)
+        with ending_on_signals():
+            _answer(arguments)
     except SystemExit as ended:
         distributed = sys.modules.get("torch.distributed")
         if distributed is None or not distributed.is_initialized():

@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .common import Decode, Format, Settings, judged_decoders, open_run, reading, say, write_run_report
+from .common import (
+    Decode,
+    Format,
+    Settings,
+    judged_decoders,
+    model_files,
+    open_run,
+    reading,
+    refuse_own_input,
+    say,
+    write_run_report,
+)
 
 if TYPE_CHECKING:
     from ..inference import Predictor
@@ -84,15 +95,16 @@ def _report_run(
     command: str,
     figures: Path | None,
 ) -> None:
-    from ..evaluation import evaluate
+    from ..report.examples import evaluate_with_examples
 
     predictor, data_config = open_run(run, settings, format)
+    refuse_own_input(out, data or run / "manifest.json", data_config, *model_files(run, predictor))
     if data is None:
         found = _validation(run, predictor)
     else:
-        examples = reading(data, data_config, labelled=True, noun="texts to evaluate")
+        examples = reading(data, data_config, labelled=True, noun="texts to evaluate", predictor=predictor)
         decoders = judged_decoders(predictor, decode)
-        found = {"model": str(run), "data": str(data), **evaluate(predictor, examples, decoders)}
+        found = {"model": str(run), "data": str(data), **evaluate_with_examples(predictor, examples, decoders)}
     write_run_report(out, run, found, predictor, command, figures)
 
 
@@ -105,7 +117,7 @@ def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
         "labels": len(trained.labels),
         "decoders": trained.metrics.get("validation", {}),
         "default_decoder": predictor.default_decoder,
-        "threshold": trained.thresholds.get("br", {}).get("micro_f1"),
+        "threshold": trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "notes": [
             "Checkpoint and threshold were chosen on the validation part, so its scores flatter the model; for scores "
             "on other data, results by label, confused labels and examples, make this page with "

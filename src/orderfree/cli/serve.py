@@ -31,6 +31,7 @@ def serve(
         float,
         typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
     ] = 20.0,
+    max_connections: Annotated[int, typer.Option("--max-connections", min=1, help="Connections open at once.")] = 1000,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
     settings: Settings = None,
 ) -> None:
@@ -44,13 +45,17 @@ def serve(
             raise
         raise MissingLibraryError('the service needs: pip install "orderfree[serve]".') from None
 
-    limits = ServiceLimits(max_body, max_texts, max_characters, timeout, max_queue, batch_texts, batch_ms / 1000)
+    limits = ServiceLimits(
+        max_body, max_texts, max_characters, timeout, max_queue, batch_texts, batch_ms / 1000, max_connections
+    )
     token = read_token(token_file) if token_file is not None else None
     with listen(host, port, token) as listener:
         predictor, _ = open_run(run, settings, None)
         app = create_app(predictor, run.resolve().name, limits, token, log_texts)
         print(f"{run} is served at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
-        run_server(app, listener, limits)
+        ended_well = run_server(app, listener, limits)
+    if not ended_well:
+        raise typer.Exit(1)  # the log has said why
 
 
 ALL = (serve,)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from ..config import DataConfig
-from ..data.readers import detect_format, read_examples
+from ..data.readers import ReadCounts, detect_format, read_examples
 from ..data.splits import part_of_each
-from ..data.writers import write_examples
+from ..data.writers import write_examples, written_files
 from ..errors import OrderfreeError
 
 
-def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, data: DataConfig) -> list[int]:
-    """Writes every part in the format its name tells; the sizes of the parts."""
+def split_file(
+    path: Path, outs: list[Path], fractions: list[float], seed: int, data: DataConfig, say: Callable[[str], None]
+) -> list[int]:
+    """Writes every part in the format its name tells; the sizes of the parts. What was left out is said."""
     if len(outs) != len(fractions) or len(outs) < 2:
         raise OrderfreeError(
             f"{len(outs)} --out and {len(fractions)} --fraction: expected the same number, at least two."
@@ -23,25 +26,29 @@ def split_file(path: Path, outs: list[Path], fractions: list[float], seed: int, 
         raise OrderfreeError(f"--fraction {fractions}: expected positive shares that sum to 1.")
     if str(path) == "-":
         raise OrderfreeError("a split reads its file twice, so it cannot come from standard input; give a file.")
-    existing = [out for out in outs if out.exists()]
-    if existing or len(set(outs)) < len(outs):
+    formats = [detect_format(str(out)) for out in outs]
+    written_to = [file for out, kind in zip(outs, formats, strict=True) for file in written_files(out, kind)]
+    existing = [file for file in written_to if file.exists()]
+    if existing or len({file.resolve() for file in written_to}) < len(written_to):
         raise OrderfreeError(
             f"{(existing or outs)[0]}: already exists or is named twice; give a new file to each part."
         )
-    formats = [detect_format(str(out)) for out in outs]
-    label_sets = (example.labels or () for example in read_examples(path, data, labelled=True))
+    counts = ReadCounts()
+    label_sets = (example.labels or () for example in read_examples(path, data, labelled=True, counts=counts))
     part_of = part_of_each(label_sets, fractions, seed)
     sizes = np.bincount(part_of, minlength=len(outs)).tolist()
     empty = [out for out, size in zip(outs, sizes, strict=True) if not size]
     if empty:
         raise OrderfreeError(f"{empty[0]}: no example would fall to this part; give it a larger --fraction.")
+    for note in counts.notes():
+        say(note)
     written: list[Path] = []
     try:
         for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):
             examples = read_examples(path, data, labelled=True)
             mine = (example for place, example in enumerate(examples) if part_of[place] == part)
             write_examples(mine, out, kind, data)
-            written.append(out)
+            written += written_files(out, kind)
     except BaseException:  # all parts or none
         for out in written:
             out.unlink(missing_ok=True)

@@ -18,6 +18,7 @@ from .featurizers.bag import as_matrix
 from .labels import LabelVocabulary
 
 ROWS_PER_CHUNK = 4096
+BYTES_PER_CHUNK = 1 << 27
 ENCODED_AT_ONCE = 512
 
 
@@ -38,6 +39,7 @@ def encode_corpora(
     sinks = [pa.OSFile(str(path), "wb") for path in paths]
     writers = [pa.ipc.new_file(sink, schema) for sink in sinks]
     pending: list[list[tuple[Example, Arrays, int]]] = [[] for _ in paths]
+    waiting = [0 for _ in paths]  # bytes of what is pending
     remaining = iter(examples)
     try:
         while some := list(islice(remaining, ENCODED_AT_ONCE)):
@@ -47,9 +49,11 @@ def encode_corpora(
                 counts[part].examples += 1
                 counts[part].truncated += encoded.truncated
                 pending[part].append((example, encoded.arrays, encoded.length))
-                if len(pending[part]) == ROWS_PER_CHUNK:
+                waiting[part] += sum(array.nbytes for array in encoded.arrays.values())
+                if len(pending[part]) == ROWS_PER_CHUNK or waiting[part] > BYTES_PER_CHUNK:
                     writers[part].write(_record_batch(pending[part], schema, labels))
                     pending[part].clear()
+                    waiting[part] = 0
         for part, rows in enumerate(pending):
             if rows:
                 writers[part].write(_record_batch(rows, schema, labels))

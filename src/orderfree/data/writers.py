@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 
 from ..config import DataConfig
 from ..errors import ConfigError, DataError
-from ..files import writing
+from ..system.files import is_standard_output, writing
 from ..types import Example, SparseVector
-from .readers.checks import features_problem, label_problem, split_labels
+from .readers.checks import BLANKS, cell_labels, features_problem, label_problem, split_labels
 from .readers.lines import LABEL_PREFIX
-from .readers.source import BYTE_ORDER_MARK, STDIN, sibling
+from .readers.source import BYTE_ORDER_MARK, sibling
 
 BATCH_ROWS = 1000
 PREDICTION_COLUMNS = ["id", "labels", "decoder", "log_prob", "probs"]
@@ -88,12 +88,13 @@ def _own_id(example: Example) -> str:
     return example.id
 
 
-def _joined(example: Example, separator: str) -> str:
+def _joined(example: Example, separator: str, in_cell: bool = False) -> str:
+    """`in_cell`: of a table, where the separator can be chosen and lists are recognised."""
     labels = example.labels or ()
     cell = separator.join(labels)
-    if split_labels(cell, separator) != labels:
+    if (cell_labels(cell, separator) if in_cell else split_labels(cell, separator)) != labels:
         reason = f"its labels {list(labels)} would not be told apart when joined by {separator!r}; choose jsonl"
-        raise _refusal(example, reason)
+        raise _refusal(example, reason + " or another data.label_separator" * in_cell)
     return cell
 
 
@@ -115,9 +116,9 @@ def _json_line(example: Example, options: DataConfig) -> str:
 
 def _fasttext_line(example: Example, options: DataConfig) -> str:
     text = _one_line(example, example.text or "")
-    if text.lstrip().startswith(LABEL_PREFIX):
+    if text.lstrip(BLANKS).startswith(LABEL_PREFIX):
         raise _refusal(example, f"its text begins with {LABEL_PREFIX!r} and would be read as a label; choose jsonl")
-    return "".join(f"{LABEL_PREFIX}{label} " for label in _joined(example, " ").split()) + text
+    return "".join(f"{LABEL_PREFIX}{label} " for label in split_labels(_joined(example, " "), " ")) + text
 
 
 def _libmultilabel_line(example: Example, options: DataConfig) -> str:
@@ -128,7 +129,7 @@ def _libmultilabel_line(example: Example, options: DataConfig) -> str:
 def _libsvm_line(example: Example, options: DataConfig) -> str:
     vector = cast(SparseVector, example.features)
     labels = _joined(example, ",")
-    if set(labels) & set(":#") or len(labels.split()) > 1:
+    if set(labels) & set(f":#{BLANKS}"):
         raise _refusal(example, "LIBSVM labels cannot hold blanks, ':' or '#'; number the labels")
     terms = (f"{index + 1}:{value!s}" for index, value in zip(vector.indices, vector.values, strict=True))
     return " ".join([labels, *terms]) if vector.indices.size else labels + " "
@@ -163,7 +164,7 @@ def _write_delimited(examples: Iterator[Example], path: Path, options: DataConfi
             row = [_own_id(example), example.text]
             if example.labels is not None:
                 header.append(options.labels_field)
-                row.append(_joined(example, options.label_separator))
+                row.append(_joined(example, options.label_separator, in_cell=True))
             if number == 0:
                 rows.writerow(header)
             rows.writerow(row)
@@ -209,6 +210,12 @@ def _write_npz(examples: Iterator[Example], path: Path, options: DataConfig) -> 
         np.savez_compressed(file, **cast(dict[str, Any], arrays))
 
 
+def written_files(path: str | Path, format: str) -> list[Path]:
+    """All files that writing to `path` makes."""
+    beside = [Path(sibling(str(path), "text", "label"))] if format == "sgm" else []
+    return [Path(path), *beside]
+
+
 def natural_file(example: Example) -> tuple[str, str]:
     """How the name of a file that holds such examples ends, and its format."""
     return (".npz", "npz") if isinstance(example.features, np.ndarray) else (".jsonl.gz", "jsonl")
@@ -232,23 +239,25 @@ class PredictionWriter(Protocol):
 
 
 @contextlib.contextmanager
-def open_prediction_writer(path: str, format: str, more: tuple[str, ...] = ()) -> Iterator[PredictionWriter]:
+def open_prediction_writer(
+    path: str, format: str, more: tuple[str, ...] = (), separator: str = ","
+) -> Iterator[PredictionWriter]:
     """Takes records with id, labels, decoder, log_prob, probs and perhaps alternatives; path "-" is standard output.
 
     jsonl holds a record as it is; csv and parquet leave the alternatives out. In csv the labels stand in one cell,
-    joined by commas, or as a JSON array if a label holds a comma or the cell would begin with "["; probs are a JSON
-    object; an id or labels cell that a spreadsheet would run as a formula gets a single quote in front. `more`: further
-    columns of text, in parquet."""
+    joined by the separator, or as a JSON array where that would be read as other labels or run as a formula by a
+    spreadsheet; probs are a JSON object; an id that would be run gets a single quote in front. `more`: further columns
+    of text, in parquet."""
     if format not in ("jsonl", "csv", "parquet"):
         raise ConfigError(f"cannot write predictions as {format!r}; known: csv, jsonl, parquet.")
     if format == "parquet":
-        if path == STDIN:
+        if is_standard_output(path):
             raise DataError("Parquet cannot be written to standard output; name a file or choose jsonl.")
         with _parquet_file(Path(path), _prediction_schema(more)) as rows:
             yield rows
         return
     with _text_file(path) as file:
-        yield _JsonLines(file) if format == "jsonl" else _CsvPredictions(file)
+        yield _JsonLines(file) if format == "jsonl" else _CsvPredictions(file, separator)
 
 
 class _JsonLines:
@@ -260,17 +269,23 @@ class _JsonLines:
 
 
 class _CsvPredictions:
-    def __init__(self, file: IO[str]) -> None:
-        self.rows = _csv_writer(file, ",")
+    def __init__(self, file: IO[str], separator: str) -> None:
+        self.rows, self.separator = _csv_writer(file, ","), separator
         self.rows.writerow(PREDICTION_COLUMNS)
 
     def write(self, record: dict[str, Any]) -> None:
-        labels = ",".join(record["labels"])
-        if labels.startswith("[") or any("," in label for label in record["labels"]):
-            labels = json.dumps(record["labels"], ensure_ascii=False)
+        labels = label_cell(record["labels"], self.separator)
         probs = record.get("probs")
         shown = "" if probs is None else json.dumps(probs, ensure_ascii=False)
-        self.rows.writerow([_inert(record["id"]), _inert(labels), record["decoder"], record["log_prob"], shown])
+        self.rows.writerow([_inert(record["id"]), labels, record["decoder"], record["log_prob"], shown])
+
+
+def label_cell(labels: Sequence[str], separator: str) -> str:
+    """Labels as one cell of a table that the readers read back."""
+    cell = separator.join(labels)
+    if cell.startswith(FORMULA_STARTS) or cell_labels(cell, separator) != tuple(labels):
+        return json.dumps(labels, ensure_ascii=False)
+    return cell
 
 
 def write_records(records: Sequence[dict[str, Any]], path: Path) -> None:
@@ -330,7 +345,9 @@ def _csv_writer(file: IO[str], delimiter: str) -> Any:
 @contextlib.contextmanager
 def _text_file(path: str | Path) -> Iterator[IO[str]]:
     """A text file that appears when it is complete; standard output is left open."""
-    if str(path) == STDIN:
+    if is_standard_output(path):
+        if sys.__stdout__ is None:
+            raise DataError("standard output is closed; name a file to write to.")
         yield sys.stdout
         sys.stdout.flush()
         return

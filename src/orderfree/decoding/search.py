@@ -162,19 +162,21 @@ def linear(given: DecodeInput, limits: Limits) -> Tensor:
 def expected_f1(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The set with the highest expected example-F1, if the true set were drawn from those found.
 
-    Tried are the sets found and the n most probable labels, for every n that occurs."""
+    Tried are the sets found for an input and its n most probable labels, for every n up to its own largest set."""
     sets, probs = set_distribution(given, limits)
-    found = sets.float()  # (B, W, L)
+    # what a beam holds in places without a hypothesis depends on the other inputs: it counts as the empty set
+    found = (sets & (probs > 0)[..., None]).float()  # (B, W, L)
     shares = (probs[..., None] * found).sum(dim=1)  # (B, L)
     rank = shares.argsort(dim=1, descending=True, stable=True).argsort(dim=1)  # (B, L)
     fewest = min(limits.min_labels, given.num_labels)
-    sizes = torch.arange(fewest, max(int(found.sum(dim=-1).max()), fewest) + 1, device=found.device)  # (n,)
+    largest = found.sum(dim=-1).amax(dim=1).clamp(min=fewest)  # (B,)
+    sizes = torch.arange(fewest, int(largest.max()) + 1, device=found.device)  # (n,) of all inputs
     tried = torch.cat([found, (rank[:, None] < sizes[:, None]).float()], dim=1)  # (B, W + n, L)
     common = tried @ found.transpose(1, 2)  # (B, W + n, W)
     both = tried.sum(dim=-1)[:, :, None] + found.sum(dim=-1)[:, None]  # (B, W + n, W)
     f1 = torch.where(both > 0, 2 * common / both.clamp(min=1), 1.0)  # two empty sets agree
     expected = (f1 * probs[:, None]).sum(dim=-1)  # (B, W + n)
-    allowed = tried.sum(dim=-1) <= limits.max_labels
+    allowed = tried.sum(dim=-1) <= largest.clamp(max=limits.max_labels)[:, None]  # (B, W + n)
     best = expected.masked_fill(~allowed, -1.0).argmax(dim=1)  # (B,)
     chosen = tried[torch.arange(len(tried), device=best.device), best] > 0  # (B, L)
     # as log-odds: at a threshold of one half exactly the chosen labels, by falling share

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..canvas import in_style
+from ..report.figure_style import in_style
 from .figures import curves, frequency, positions, ranks
 from .results import Result
 

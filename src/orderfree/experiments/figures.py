@@ -10,7 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from ..canvas import (
+from ..errors import OrderfreeError
+from ..report.figure_style import (
     BLACK,
     BLUE,
     GREEN,
@@ -25,7 +26,6 @@ from ..canvas import (
     legend,
     save,
 )
-from ..errors import OrderfreeError
 from .paper import DECODERS, METHODS, METRICS, PERFORMANCE, Row, counterpart
 from .results import Result
 from .tables import rank_table
@@ -101,7 +101,9 @@ def positions(results: Sequence[Result], corpus: str) -> Figure | None:
     figure, (axes,) = canvas(1, f"Position-wise accuracy, {corpus}")
     for row, points in lines.items():
         line(axes, row, points, _name(row))
-    axes.set(xlabel="position in the label sequence", ylabel="accuracy", ylim=(0, 1))
+    # Where no row has a right label any more there is nothing to see.
+    last = max((p for points in lines.values() for p, accuracy in points if accuracy > 0), default=1)
+    axes.set(xlabel="position in the label sequence", ylabel="accuracy", xlim=(0.7, last + 1.3), ylim=(0, 1))
     axes.locator_params(axis="x", integer=True)
     legend(figure, axes)
     return figure
@@ -122,6 +124,7 @@ def frequency(results: Sequence[Result], corpus: str) -> Figure | None:
     if not bins:
         return None
     figure, (axes,) = canvas(1, f"Example-F1 by frequency of the label set, {corpus}")
+    highest = 0.0
     for row, found in counts.items():
         pooled = [
             (place, sum(n * f1 for n, f1 in found[times]) / sum(n for n, _ in found[times]))
@@ -129,8 +132,10 @@ def frequency(results: Sequence[Result], corpus: str) -> Figure | None:
             if found.get(times)
         ]
         line(axes, row, pooled, _name(row))
+        highest = max([highest, *(f1 for _, f1 in pooled)])
     axes.set_xticks(range(len(bins)), [f"{times}\n(n = {examples[times]:,})" for times in bins])
-    axes.set(xlabel="times the label set occurs in training (test examples)", ylabel="example-F1", ylim=(0, 1))
+    top = min(1.0, 1.1 * highest) or 1.0
+    axes.set(xlabel="times the label set occurs in training (test examples)", ylabel="example-F1", ylim=(0, top))
     legend(figure, axes)
     return figure
 

@@ -78,10 +78,14 @@ class Table:
     def has_printed(self) -> bool:
         return any(cell.printed is not None for row in self.rows for cell in row.cells.values())
 
+    def prints(self, column: Column) -> bool:
+        """Whether the paper has a number in this column."""
+        return any(row.cells[column.key].printed is not None for row in self.rows)
+
     def to_markdown(self) -> str:
         headings = ["Model", "Seeds"]
         for column in self.columns:
-            headings += [column.heading, "paper"] if self.has_printed else [column.heading]
+            headings += [column.heading, "paper"] if self.prints(column) else [column.heading]
         lines = [f"### {self.title}", "", _line(headings), _line(["---", *["---:"] * (len(headings) - 1)])]
         for row in self.rows:
             cells = [row.title(), str(row.seeds or "")]
@@ -89,7 +93,7 @@ class Table:
                 cell = row.cells[column.key]
                 ours = cell.ours(column.digits)
                 cells.append(f"**{ours}**" if cell.best else ours)
-                if self.has_printed:
+                if self.prints(column):
                     cells.append(cell.theirs())
             lines.append(_line(cells))
         return "\n".join([*lines, *(f"\n{note}" for note in self.notes)]) + "\n"

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, ValidationError
 from pydantic_core import from_json
 
-from ..files import write_json
+from ..system.files import write_json
 
 FORMAT: Literal[1] = 1
 USUAL = "paper-small"  # the variant most cells are run at

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..files import write_text
+from ..system.files import write_text
 from .page import environment, judged_labels
 
 LABELS_SHOWN = 40

@@ -17,7 +17,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
-from ..files import write_text
+from ..system.files import write_text
 from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
 from .markdown import inline, to_html
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ..files import write_text
+from ..system.files import write_text
 from .page import LABELS_SHOWN, environment, judged_labels, occurring
 
 SECTIONS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._version import __version__
-from ..files import write_text
+from ..system.files import write_text
 from .figures import Chart, Line, line_chart
 from .page import environment, metric_name
 

@@ -8,11 +8,13 @@ import numpy as np
 
 from .._version import __version__
 from ..build import check_decoder
+from ..decisions import BEST
 from ..decoding.search import searches
 from ..errors import OrderfreeError
-from ..inference import BEST, Prediction, Predictor
-from ..tracing import Step, Trace, likeliest, trace
+from ..inference import Prediction, Predictor
+from ..report.trace import Step, Trace, likeliest, trace
 from ..types import Example, LabelSet
+from .problems import shortened
 from .schema import (
     Alternatives,
     AlternativeSet,
@@ -25,6 +27,8 @@ from .schema import (
     LabelWords,
     LimitsAnswer,
     ModelAnswer,
+    PredictAnswer,
+    PredictRequest,
     RankedSet,
     ServiceLimits,
     SetAnswer,
@@ -43,17 +47,30 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
     decoder = chosen if options.decoder is None else options.decoder
     if options.decoder is not None and options.decoder.startswith(BEST):
         raise OrderfreeError(f"`decoder` is {decoder!r}; give the metric as `optimize_for`.")
-    name, _ = predictor.resolve(decoder)
+    name = predictor.decision(decoder).search
     check_decoder(predictor.trained.config, name)
     if options.thresholds is not None and searches[name].log_odds is None:
         using = [known for known in predictor.decoders if searches[known].log_odds is not None]
         raise OrderfreeError(f"the decoder {name!r} knows no thresholds; those that do: {', '.join(using) or 'none'}.")
+    if isinstance(options.thresholds, dict):
+        # before `adjusted`, which looks for a similar name among all labels: there may be a hundred thousand
+        for label in options.thresholds:
+            if label not in predictor.labels.ids:
+                raise OrderfreeError(f"thresholds: {shortened(label)!r} is no label of this model; see /v1/model.")
     return predictor.adjusted(options.thresholds, options.min_labels, options.max_labels), decoder, name
 
 
 def predict_texts(predictor: Predictor, decoder: str, texts: list[str]) -> list[Prediction]:
     examples = [Example(str(place), text=text) for place, text in enumerate(texts)]
     return list(predictor.predict(examples, [decoder]))
+
+
+def predict_answer(
+    predictor: Predictor, decoder: str, plain: str, asked: PredictRequest, found: list[Prediction]
+) -> bytes:
+    sets = [(one.label_sets[decoder], one.probs, one.truncated) for one in found]
+    answers = [set_answer(predictor, *one, asked.probs, asked.alternatives) for one in sets]
+    return PredictAnswer(decoder=plain, predictions=answers).model_dump_json().encode()
 
 
 def set_answer(
@@ -92,7 +109,7 @@ def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> E
             for one in told.word_weights
         ]
     return ExplainAnswer(
-        decoder=predictor.resolve(decoder)[0],
+        decoder=predictor.decision(decoder).search,
         prediction=set_answer(predictor, told.chosen, told.br_probs, told.truncated),
         generation=generation,
         spans=None if told.spans is None else [span for span in told.spans if span is not None],
@@ -185,7 +202,7 @@ def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAns
             for known in predictor.decoders
         ],
         default_decoder=predictor.default_decoder,
-        best_decoder=dict(trained.decisions),
+        best_decoder=trained.decisions.searches,
         min_labels=predictor.limits.min_labels,
         max_labels=predictor.limits.max_labels,
         max_words=trained.config.data.max_words,
@@ -195,5 +212,6 @@ def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAns
             characters=limits.characters,
             seconds=limits.seconds,
             queue=limits.queue,
+            probs=limits.probs,
         ),
     )

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from pydantic import BaseModel
 
 from .._version import __version__
 from ..errors import DataError, OrderfreeError
 from ..inference import Predictor
 from ..types import Example
-from .answers import asked_for, describe, explain, predict_texts, set_answer
+from .answers import asked_for, describe, explain, predict_answer, predict_texts
+from .aside import Aside
 from .batching import Batcher
 from .guard import Guard
 from .measures import Measures
 from .problems import KINDS, Problem, answer_with_problems
+from .requests import Asked, check_media_type, read_request
 from .schema import (
     ExplainAnswer,
     ExplainRequest,
@@ -33,6 +37,10 @@ from .schema import (
 )
 
 PAGE = Path(__file__).parent / "page"
+ADDRESS = "http://address.of.the.service"  # stands on the page /docs for the address it was asked at
+PLAIN_HOST = re.compile(r"[A-Za-z0-9.:\[\]-]{1,255}")
+LARGE_BODY = 50_000  # bytes: reading takes longer than a few milliseconds
+LARGE_ANSWER = 2_000  # probabilities
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {
         "description": title,
@@ -52,17 +60,19 @@ def create_app(
     batcher = Batcher(limits.queue, limits.batch_texts, limits.batch_seconds)
     measures = Measures(lambda: batcher.waiting)
     batcher.seen = measures.saw_batch
+    aside = Aside(limits.queue, limits.seconds)
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         async with batcher:
             yield
+        aside.close()
 
     app = FastAPI(title="orderfree", version=__version__, docs_url=None, redoc_url=None, lifespan=running)
     app.state.batcher = batcher
     app.add_middleware(Guard, limits=limits, measures=measures, token=token)
     answer_with_problems(app)
-    _add_questions(app, predictor, batcher, limits, log_texts)
+    _add_questions(app, predictor, batcher, aside, limits, log_texts)
     _add_facts(app, describe(predictor, name, limits), batcher, measures)
     _add_pages(app)
     _name_choices(app, predictor)
@@ -70,28 +80,45 @@ def create_app(
 
 
 def _add_questions(
-    app: FastAPI, predictor: Predictor, batcher: Batcher, limits: ServiceLimits, log_texts: bool
+    app: FastAPI, predictor: Predictor, batcher: Batcher, aside: Aside, limits: ServiceLimits, log_texts: bool
 ) -> None:
     """What the model is asked; only these wait for its thread."""
 
-    def admit(texts: list[str], request: Request) -> None:
-        _check_texts(texts, limits)
+    async def read(kind: type[Asked], request: Request) -> Asked:
+        check_media_type(request.headers)
+        body = await request.body()
+        asked = await aside.run(lambda: read_request(kind, body, limits), len(body) > LARGE_BODY)
+        texts = asked.all_texts
         request.state.noted |= {"texts": len(texts)} | ({"text": texts} if log_texts else {})
+        return asked
 
-    @app.post("/v1/predict", responses=REFUSALS, summary="Label sets of one text or many")
-    async def predict(asked: PredictRequest, request: Request) -> PredictAnswer:
+    @app.post(
+        "/v1/predict",
+        response_model=PredictAnswer,
+        openapi_extra=_takes(PredictRequest),
+        responses=REFUSALS,
+        summary="Label sets of one text or many",
+    )
+    async def predict(request: Request) -> Response:
+        asked = await read(PredictRequest, request)
         adjusted, decoder, plain = asked_for(predictor, asked)
-        admit(asked.all_texts, request)
+        probs = len(asked.all_texts) * (len(predictor.labels) if asked.probs == "all" else 1)
+        if probs > limits.probs:
+            raise Problem("invalid", f"{probs:,} probabilities are too many for an answer; send fewer texts at once.")
         work = partial(predict_texts, adjusted, decoder)
         found = await batcher.submit("predict" + asked.group, work, asked.all_texts, limits.seconds)
-        sets = [(one.label_sets[decoder], one.probs, one.truncated) for one in found]
-        answers = [set_answer(predictor, *one, asked.probs, asked.alternatives) for one in sets]
-        return PredictAnswer(decoder=plain, predictions=answers)
+        write = partial(predict_answer, predictor, decoder, plain, asked, found)
+        return _json(await aside.run(write, probs > LARGE_ANSWER))
 
-    @app.post("/v1/explain", responses=REFUSALS, summary="How the label set of one text came about")
-    async def explained(asked: ExplainRequest, request: Request) -> ExplainAnswer:
+    @app.post(
+        "/v1/explain",
+        openapi_extra=_takes(ExplainRequest),
+        responses=REFUSALS,
+        summary="How the label set of one text came about",
+    )
+    async def explained(request: Request) -> ExplainAnswer:
+        asked = await read(ExplainRequest, request)
         adjusted, decoder, _ = asked_for(predictor, asked)
-        admit([asked.text], request)
 
         def work(texts: list[str]) -> list[ExplainAnswer]:
             return [explain(adjusted, decoder, text, asked.candidates) for text in texts]
@@ -101,10 +128,24 @@ def _add_questions(
         return answer
 
 
+def _takes(kind: type[BaseModel]) -> dict[str, Any]:
+    """What FastAPI would write into the OpenAPI document if it read the body itself, on the event loop."""
+    schema = {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json")
+
+
 def _add_facts(app: FastAPI, described: ModelAnswer, batcher: Batcher, measures: Measures) -> None:
-    @app.get("/v1/model", responses=FACTS, summary="What the model is and what it can be asked")
-    async def model() -> ModelAnswer:
-        return described
+    content = described.model_dump_json().encode()  # once: there may be a hundred thousand labels
+
+    @app.get(
+        "/v1/model", response_model=ModelAnswer, responses=FACTS, summary="What the model is and what it can be asked"
+    )
+    async def model() -> Response:
+        return _json(content)
 
     @app.get("/healthz", responses=FACTS, summary="Whether the process is alive")
     async def alive() -> HealthAnswer:
@@ -113,7 +154,8 @@ def _add_facts(app: FastAPI, described: ModelAnswer, batcher: Batcher, measures:
     @app.get("/readyz", responses=FACTS | {503: REFUSALS[503]}, summary="Whether new requests are welcome")
     async def ready() -> HealthAnswer:
         if batcher.stopping:
-            raise Problem("stopping", "the service is stopping.")
+            failed = batcher.failure is not None
+            raise Problem("stopping", "the model's thread failed." if failed else "the service is stopping.")
         return HealthAnswer(status="ok")
 
     @app.get("/metrics", responses=FACTS, response_class=PlainTextResponse, summary="Counts for Prometheus")
@@ -128,16 +170,24 @@ def _add_pages(app: FastAPI) -> None:
     _add_file(app, "/page.js", "page.js", "text/javascript")
     pages = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
 
+    @cache
+    def page() -> str:
+        return pages.get_template("docs.html.j2").render(api=app.openapi(), problems=KINDS, address=ADDRESS)
+
     @app.get("/docs", include_in_schema=False)
-    async def documented() -> HTMLResponse:
-        return HTMLResponse(pages.get_template("docs.html.j2").render(api=app.openapi(), problems=KINDS))
+    async def documented(request: Request) -> HTMLResponse:
+        host = request.headers.get("host", "")
+        host = host if PLAIN_HOST.fullmatch(host) else "localhost"
+        return HTMLResponse(page().replace(ADDRESS, f"{request.url.scheme}://{host}"))
 
 
 def _name_choices(app: FastAPI, predictor: Predictor) -> None:
     """Puts into the OpenAPI document what only the model knows, and the refusals that are not made by FastAPI."""
     schemas = app.openapi()["components"]["schemas"]
+    for request_class in (PredictRequest, ExplainRequest):
+        schemas[request_class.__name__] = request_class.model_json_schema()
     schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema()
-    known = {"decoder": list(predictor.decoders), "optimize_for": list(predictor.trained.decisions)}
+    known = {"decoder": list(predictor.decoders), "optimize_for": list(predictor.trained.decisions.best)}
     for request in ("PredictRequest", "ExplainRequest"):
         for field, names in known.items():
             choice = [{"type": "string", "enum": names}] if names else []
@@ -150,19 +200,6 @@ def _add_file(app: FastAPI, path: str, file: str, kind: str) -> None:
     @app.get(path, include_in_schema=False)
     async def unchanged() -> Response:
         return Response(content, media_type=kind)
-
-
-def _check_texts(texts: list[str], limits: ServiceLimits) -> None:
-    if len(texts) > limits.texts:
-        raise Problem("invalid", f"there are {len(texts):,} texts; a request may have {limits.texts:,}.")
-    for place, text in enumerate(texts):
-        if len(text) > limits.characters:
-            detail = f"text {place + 1} has {len(text):,} characters; it may have {limits.characters:,}."
-            raise Problem("invalid", detail)
-        try:
-            text.encode()
-        except UnicodeEncodeError:  # JSON can spell what no text can hold
-            raise Problem("invalid", f"text {place + 1} holds one half of a surrogate pair.") from None
 
 
 def _try_out(predictor: Predictor) -> None:

@@ -10,6 +10,7 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any
 
+from .logs import log
 from .problems import Problem
 
 Work = Callable[[list[str]], list[Any]]  # one answer for each text
@@ -39,6 +40,7 @@ class Batcher:
         self.seen = seen  # told how many texts went to the model at once
         self.stopping = False  # True: what is waiting is answered, and nothing new is taken
         self._under_way = self._most_under_way = 0  # requests now, and at most since the last batch was begun
+        self.failure: BaseException | None = None  # what ended the worker: nothing will be answered any more
         self._model_thread = ThreadPoolExecutor(1, "model")
 
     @property
@@ -53,7 +55,8 @@ class Batcher:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stopping = True
-        await self._queue.put(None)
+        if self.failure is None:
+            await self._queue.put(None)
         await self._worker
         self._model_thread.shutdown()
 
@@ -78,10 +81,28 @@ class Batcher:
             self._under_way -= 1
 
     async def _serve(self) -> None:
-        while not (self.stopping and self._queue.empty()):
-            batch = await self._next_batch()
-            for _, jobs in groupby(sorted(batch, key=_group), key=_group):
-                await self._answer(list(jobs))
+        batch: list[_Job] = []
+        try:
+            while not (self.stopping and self._queue.empty()):
+                batch = await self._next_batch()
+                for _, jobs in groupby(sorted(batch, key=_group), key=_group):
+                    await self._answer(list(jobs))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._give_up(error, batch)
+
+    def _give_up(self, error: BaseException, batch: list[_Job]) -> None:
+        """The model may be in any state now: everybody is told, and the process ends (see `server.py`)."""
+        self.failure, self.stopping = error, True
+        log.critical("the model's thread failed; the service ends", exc_info=error)
+        waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        failed = Problem("failed", "the model's thread failed; the service ends.")
+        stopping = Problem("stopping", "the service is stopping and takes nothing new; ask again in a moment.")
+        told = [(job, failed) for job in batch] + [(job, stopping) for job in waiting if job is not None]
+        for job, problem in told:
+            if not job.answers.done():
+                job.answers.set_exception(problem)
 
     async def _next_batch(self) -> list[_Job]:
         first = await self._queue.get()
@@ -110,19 +131,34 @@ class Batcher:
         texts = [text for job in jobs for text in job.texts]
         self.seen(len(texts))
         loop = asyncio.get_running_loop()
-        try:
-            answers = iter(await loop.run_in_executor(self._model_thread, jobs[0].work, texts))
-        except Exception as error:
+        found, error = await loop.run_in_executor(self._model_thread, _tried, jobs[0].work, texts)
+        if error is not None:
+            if not isinstance(error, Exception):  # a panic: asking again one by one helps nobody
+                raise error
             if len(jobs) > 1:
                 for job in jobs:
                     await self._answer([job])
             elif not jobs[0].answers.done():
                 jobs[0].answers.set_exception(error)
             return
+        answers = iter(found)
         for job in jobs:
             own = [next(answers) for _ in job.texts]
             if not job.answers.done():
                 job.answers.set_result(own)
+
+
+def _tried(work: Work, texts: list[str]) -> tuple[list[Any], BaseException | None]:
+    """Errors are handed over as values: futures do not carry StopIteration, and end the event loop with SystemExit."""
+    try:
+        answers = work(texts)
+        if len(answers) != len(texts):
+            raise RuntimeError(f"{len(answers)} answers for {len(texts)} texts")
+    except StopIteration:
+        return [], RuntimeError("a search ended too early")
+    except BaseException as error:
+        return [], error
+    return answers, None
 
 
 def _group(job: _Job) -> str:

@@ -5,23 +5,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
-import logging
 import re
 import time
-import traceback
 import uuid
-from datetime import UTC, datetime
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .logs import log, place_of_error
 from .measures import Measures
 from .problems import Problem
 from .schema import ServiceLimits
-
-log = logging.getLogger("orderfree.serve")
 
 OPEN = {"/", "/page.css", "/page.js", "/docs", "/healthz", "/readyz"}  # nothing of the model is in there
 METHODS = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"}
@@ -70,9 +65,10 @@ class Guard:
             await self.app(scope, body, answer)
         except Problem as problem:
             await problem.response(request_id)(scope, receive, answer)
-        except Exception as error:
-            # the message is left out: it may quote a text
-            noted |= {"error": type(error).__name__, "at": traceback.format_tb(error.__traceback__)[-3:]}
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # a panic of a library in Rust is no Exception
+            noted |= place_of_error(error)
             if not status:
                 failed = Problem("failed", f"an error nobody foresaw; the log has more under {request_id}.")
                 await failed.response(request_id)(scope, receive, answer)
@@ -137,16 +133,3 @@ def _is_local(host: str) -> bool:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
     except ValueError:
         return False
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line; what a request is about comes as `extra={"fields": …}`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "event": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        return json.dumps(line, ensure_ascii=False)

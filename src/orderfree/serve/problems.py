@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
@@ -19,6 +18,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "wrong-method": (405, "This address takes another method"),
     "slow-request": (408, "The request took too long to arrive"),
     "body-too-large": (413, "The request is too large"),
+    "wrong-media-type": (415, "The body is not JSON"),
     "wrong-host": (421, "This service is for this machine only"),
     "invalid": (422, "The request asks for something that is not possible"),
     "too-busy": (429, "Too many requests are waiting"),
@@ -26,6 +26,7 @@ KINDS: dict[str, tuple[int, str]] = {
     "stopping": (503, "The service is stopping"),
     "too-slow": (504, "The answer took too long"),
 }
+LONGEST_NAME, LONGEST_DETAIL = 100, 2000  # characters of what a client sent, and of what it is told
 BY_STATUS = {status: name for name, (status, _) in KINDS.items()}
 
 
@@ -56,12 +57,7 @@ def answer_with_problems(app: FastAPI) -> None:
 
     @app.exception_handler(OrderfreeError)
     async def not_possible(request: Request, error: OrderfreeError) -> JSONResponse:
-        return Problem("invalid", str(error)).response(request.state.id)
-
-    @app.exception_handler(RequestValidationError)
-    async def not_valid(request: Request, error: RequestValidationError) -> JSONResponse:
-        problems = [_sentence(found) for found in error.errors()]
-        return Problem("invalid", " ".join(problems), problems=problems).response(request.state.id)
+        return Problem("invalid", shortened(str(error), LONGEST_DETAIL)).response(request.state.id)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> JSONResponse:
@@ -69,9 +65,7 @@ def answer_with_problems(app: FastAPI) -> None:
         return Problem(name, str(error.detail), dict(error.headers or {})).response(request.state.id)
 
 
-def _sentence(found: dict[str, Any]) -> str:
-    """Without the input, which may be a text that nobody is to read again."""
-    where = ".".join(str(part) for part in found["loc"] if part != "body")
-    where = where.encode(errors="backslashreplace").decode()  # a key may hold half a surrogate pair
-    what = found["msg"].removeprefix("Value error, ")
-    return f"{where or 'the body'}: {what[0].lower()}{what[1:]}."
+def shortened(words: str, longest: int = LONGEST_NAME) -> str:
+    """Fit to be answered: cut, and without halves of surrogate pairs, which JSON can spell and UTF-8 cannot."""
+    words = words if len(words) <= longest else words[:longest] + "…"
+    return words.encode(errors="backslashreplace").decode()

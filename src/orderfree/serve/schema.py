@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Name = Annotated[str, Field(max_length=200)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class ServiceLimits:
     queue: int = 64  # requests that wait
     batch_texts: int = 64  # texts at which a batch is full
     batch_seconds: float = 0.02  # longest wait for others, where others were there before
+    connections: int = 1000  # open at once; fewer where the process may open fewer files
+    probs: int = 1_000_000  # probabilities of an answer: about 30 MB
 
 
 class DecodeOptions(BaseModel):
@@ -28,8 +31,8 @@ class DecodeOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # strict: true is not the number 1
 
-    decoder: str | None = Field(None, description="one of the model's decoders; see /v1/model")
-    optimize_for: str | None = Field(None, description="the decoder validation chose for this metric, instead")
+    decoder: Name | None = Field(None, description="one of the model's decoders; see /v1/model")
+    optimize_for: Name | None = Field(None, description="the decoder validation chose for this metric, instead")
     thresholds: Share | dict[str, Share] | None = Field(
         None, description="probability at which a thresholded decoder says yes: for all labels, or label by label"
     )
@@ -99,6 +102,10 @@ class ExplainRequest(DecodeOptions):
 
     text: str
     candidates: Annotated[int, Field(ge=1, le=50)] = Field(8, description="labels to show at each step")
+
+    @property
+    def all_texts(self) -> list[str]:
+        return [self.text]
 
 
 class Candidate(BaseModel):
@@ -178,6 +185,7 @@ class LimitsAnswer(BaseModel):
     characters: int
     seconds: float
     queue: int
+    probs: int = Field(description="texts times labels, where all probabilities are asked for")
 
 
 class ModelAnswer(BaseModel):

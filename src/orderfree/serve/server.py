@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
-import logging
 import signal
 import socket
-import sys
+from functools import partial
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
 import uvicorn
 from fastapi import FastAPI
 
 from ..errors import OrderfreeError
-from .guard import JsonLines
+from .connections import ACCEPTED_AT_ONCE, Connection, Connections, most_connections
+from .logs import log, log_as_json
 from .schema import ServiceLimits
 
 SHORTEST_TOKEN = 16
+ARRIVING = 1024  # connections the kernel keeps until they are accepted
 GRACE = 5.0  # seconds on top of the longest request, until a stopping service goes whatever happens
 
 
@@ -64,20 +67,39 @@ def address_of(listener: socket.socket) -> str:
 class _Server(uvicorn.Server):
     """Says no to new work from the moment it is told to stop; uvicorn then waits for what was accepted."""
 
-    def __init__(self, config: uvicorn.Config, app: FastAPI) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, connections: Connections) -> None:
         super().__init__(config)
-        self.app = app
+        self.app, self.connections = app, connections
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        for listener in sockets or []:
+            listener.listen(ARRIVING)  # asyncio has only one number for this and for ACCEPTED_AT_ONCE
+        self._watch = asyncio.create_task(self.connections.watch())
+
+    async def on_tick(self, counter: int) -> bool:
+        failed: bool = self.app.state.batcher.failure is not None
+        return await super().on_tick(counter) or failed
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.app.state.batcher.stopping = True
         super().handle_exit(sig, frame)
 
 
-def run_server(app: FastAPI, listener: socket.socket, limits: ServiceLimits) -> None:
-    """Serves until SIGINT or SIGTERM; returns when everything accepted is answered."""
-    _log_as_json()
+def run_server(app: FastAPI, listener: socket.socket, limits: ServiceLimits) -> bool:
+    """Serves until SIGINT or SIGTERM, and returns when everything accepted is answered; False: the model failed."""
+    log_as_json()
+    most = most_connections(limits.connections)
+    if most < limits.connections:
+        log.info(
+            "the limit of open files (ulimit -n) allows fewer connections", extra={"fields": {"connections": most}}
+        )
+    connections = Connections(most, limits)
     config = uvicorn.Config(
         app,
+        http=cast(Any, partial(Connection, connections)),
+        ws="none",  # what is upgraded would leave Connection
+        backlog=ACCEPTED_AT_ONCE,
         log_config=None,
         access_log=False,  # the guard writes a line for each request
         server_header=False,
@@ -86,13 +108,5 @@ def run_server(app: FastAPI, listener: socket.socket, limits: ServiceLimits) -> 
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # uvicorn raises them once more when it is done: that was all
-    _Server(config, app).run(sockets=[listener])
-
-
-def _log_as_json() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines())
-    for name, level in (("orderfree.serve", logging.INFO), ("uvicorn", logging.WARNING)):
-        logger = logging.getLogger(name)
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+    _Server(config, app, connections).run(sockets=[listener])
+    return app.state.batcher.failure is None

@@ -115,7 +115,7 @@ def check_objective(name: str) -> None:
         assert torch.allclose(own, losses[place : place + 1], atol=TOLERANCE), (
             f"objective {name!r}: the loss of a row depends on the other rows of its batch."
         )
-    _check_label_names_do_not_matter(name, entry(options, rank), logits.detach(), rollout, targets)
+    _check_label_names_do_not_matter(name, lambda ranked: entry(options, ranked), logits.detach(), rollout, targets)
 
 
 def check_search(name: str, limits: Limits | None = None) -> None:
@@ -280,16 +280,19 @@ def _with_each(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout:
 
 
 def _check_label_names_do_not_matter(
-    name: str, objective: Any, logits: Tensor, rollout: Rollout, targets: Tensor
+    name: str, objective_of: Callable[[Tensor], Any], logits: Tensor, rollout: Rollout, targets: Tensor
 ) -> None:
+    rank = torch.arange(LABELS + 1)
     new_id = torch.tensor([2, 0, 3, 1, LABELS])  # label 0 becomes label 2 …; <eos> stays
     old_id = new_id.argsort()
-    renamed = objective.step_losses(
+    renamed = objective_of(
+        rank[old_id]
+    ).step_losses(  # a label takes its rank with it
         logits[..., old_id],
         _with_each(rollout, lambda values: values if values.dtype == torch.bool else new_id[values]),
         targets[:, old_id[:-1]],
     )
-    before = objective.step_losses(logits, rollout, targets)
+    before = objective_of(rank).step_losses(logits, rollout, targets)
     assert torch.allclose(renamed * rollout.active, before * rollout.active, atol=TOLERANCE), (
         f"objective {name!r}: the loss of the same sequence changes when labels get other ids."
     )

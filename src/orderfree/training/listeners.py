@@ -12,7 +12,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from ..files import explained, write_text
+from ..system.files import explained, write_text
 from .state import Progress as RunProgress
 
 

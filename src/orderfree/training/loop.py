@@ -24,16 +24,16 @@ from ..data.batching import batches_per_epoch, label_balanced, length_bucketed
 from ..decoding.rollout import follow
 from ..decoding.search import searches
 from ..errors import TrainingError, out_of_memory
-from ..evaluation import Validation, validate
 from ..inference import Predictor
 from ..objectives import SequenceObjective
 from ..objectives.multitask import multitask
-from ..sharding import clip, gathered, is_part, own, shard, whole
-from ..team import ALONE, Team
 from ..types import Batch, Candidates, LossTerms, Roll, on_device
 from .candidates import draw_candidates
+from .distributed.processes import ALONE, Team
+from .distributed.sharding import clip, gathered, is_part, own, shard, whole
 from .prepare import Prepared
 from .state import Progress, load_state, on_host, save_state, snapshot
+from .validation import Validation, validate
 from .weights import label_balance, loss_weights
 
 

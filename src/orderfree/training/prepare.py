@@ -15,12 +15,14 @@ from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, bag_part, feature_count
+from ..data.label_checks import label_warnings
 from ..data.labels import LabelVocabulary
 from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
+from ..data.seen import TextCounter
 from ..data.splits import part_of_each
 from ..errors import DataError
-from ..files import fingerprint
-from ..pretrained import NEEDED, pretrained_directory
+from ..system.files import fingerprint
+from ..system.pretrained import NEEDED, pretrained_directory
 from ..types import Example, SparseVector
 
 TRAIN, VALID = 0, 1
@@ -122,7 +124,7 @@ def prepare(
     """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory.
 
     An `earlier` model to start from lends its vocabulary, and its labels come first."""
-    counts = ReadCounts()
+    counts, texts = ReadCounts(), TextCounter()
     source = str(train) if isinstance(train, str | Path) else "the examples"
     part_of = None if valid is not None else _split(config, train, source)
 
@@ -140,6 +142,7 @@ def prepare(
 
     def both_parts() -> Iterator[tuple[int, Example]]:
         for place, example in enumerate(_read(train, config, counts)):
+            texts.add(example)
             yield part(place), example
         if valid is not None:
             for example in _read(valid, config, counts):
@@ -168,6 +171,7 @@ def prepare(
         "empty_texts": counts.empty_texts,
         "unknown_examples": counts.unknown,
         "skipped": counts.skipped,
+        "texts": texts.found(),
     }
     if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
         raise DataError(
@@ -175,16 +179,24 @@ def prepare(
             "labels; choose another label decoder, or leave these examples out.",
             source,
         )
-    for note in _notes(provenance, config.data.max_words):
+    separator = config.data.label_separator if counts.cells else None
+    named = dict(zip(labels.names, labels.counts, strict=True))
+    for note in (*_notes(provenance, config.data.max_words), *counts.notes(), *label_warnings(named, separator)):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
 
 
 def _split(config: Config, train: Data, source: str) -> np.ndarray:
     """Part of every example when there is no validation file: a stratified share of the training file."""
-    share = config.data.valid_fraction
-    label_sets = (example.labels or () for example in _read(train, config))
+    share, counts = config.data.valid_fraction, ReadCounts()
+    label_sets = (example.labels or () for example in _read(train, config, counts))
     part_of = part_of_each(label_sets, [1 - share, share], config.seed)
+    if len(part_of) < 2 and counts.unknown:
+        raise DataError(
+            f"says of {counts.unknown:,} of its {counts.examples:,} examples that no label is known (null); expected "
+            "at least two examples with labels: write [] where an example has none.",
+            source,
+        )
     if len(part_of) < 2:
         raise DataError("holds a single example; expected at least two, one to train on and one to validate.", source)
     if not (part_of == VALID).any():
@@ -197,10 +209,9 @@ def _split(config: Config, train: Data, source: str) -> np.ndarray:
 def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
     if provenance["truncated"]:
         yield f"{provenance['truncated']:,} texts were truncated to {max_words:,} words (data.max_words)"
-    if provenance["repeated_labels"]:
-        yield f"{provenance['repeated_labels']:,} examples name a label more than once; each counts once"
-    if provenance["skipped"]:
-        yield f"{provenance['skipped']:,} examples are damaged and were left out (data.skip_bad)"
+    if repeated := provenance["texts"]["repeated"]:
+        other = provenance["texts"]["conflicting"]
+        yield f"{repeated:,} texts stand in the training file before" + f", {other:,} with other labels" * bool(other)
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
     if provenance["unknown_examples"]:

@@ -19,13 +19,22 @@ from ..config import Config
 from ..data.featurizers import kinds
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
-from ..files import explained, locked, making_directory, remove_leftovers, write_json, writing_directory
 from ..inference import Predictor, default_threads
-from ..machine import use_processor
 from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel
-from ..team import Team
+from ..system.files import (
+    explained,
+    fingerprint,
+    locked,
+    making_directory,
+    remove_leftovers,
+    sync_directory,
+    write_json,
+    writing_directory,
+)
+from ..system.processor import use_processor
 from .card import model_card
+from .distributed.processes import Team
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import PRETRAINED, Data, Prepared, fingerprints, prepare
@@ -34,13 +43,15 @@ from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
 
 RECORD = "run.json"
-REPLACED = ".replaced.part"  # where --overwrite keeps the old run until the new one has started
+REPLACED = ".replaced.part"  # where --overwrite keeps an unfinished run until the new one has started
+FINISHED = "finished"  # in the training state: a whole model that is about to replace an earlier one
+CURVES = ("history.jsonl", "tensorboard")
 # What a run may have left in its directory; --overwrite removes these and nothing else.
 OWN_FILES = (
     *FILES,
     *GRAPHS,
     *sorted({name for featurizer in kinds().values() for name in getattr(featurizer, "files")}),  # noqa: B009
-    *("manifest.json", "history.jsonl", "tensorboard", TRAINING),
+    *("manifest.json", *CURVES, TRAINING),
 )
 
 
@@ -124,7 +135,10 @@ def _train(
     if not resume:
         _put_back(out)
     present = _present(out, resume, overwrite)
-    config, threads, before = _reopen(out) if resume else (config, config.training.threads or default_threads(), None)
+    replaces = fingerprint(out / "manifest.json") if "manifest.json" in present else None
+    threads, before = config.training.threads or default_threads(), None
+    if resume:
+        config, threads, before, replaces = _reopen(out)
     data = fingerprints(config, train_data, valid_data) if data is None else data
     if before is not None:
         _check_same_data(out, before, data)
@@ -133,6 +147,7 @@ def _train(
             parts = {"train": train_data, "valid": valid_data}
             files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
             record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
+            record["replaces"] = replaces  # the model that stays in place until this one is whole
             with writing_directory(out / TRAINING) as aside:
                 write_json(aside / RECORD, record)
                 if warm_start is not None:
@@ -150,7 +165,8 @@ def _train(
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
     trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say, team=team)
-    trainer.listeners = [*_listeners(config, out, trainer.select_decoder, progress), *listeners]
+    curves = out if replaces is None else out / TRAINING
+    trainer.listeners = [*_listeners(config, curves, trainer.select_decoder, progress), *listeners]
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
@@ -210,7 +226,7 @@ def finish(trainer: Trainer, out: Path) -> None:
     trained = trainer.trained
     predictor = Predictor(trained)
     found = decide(predictor, trainer.data.valid, predictor.decoders, trainer.data.train)
-    trained.thresholds, trained.decisions, trained.powers = found.thresholds, found.decoders, found.powers
+    trained.decisions = found.decisions
     trained.metrics = {
         "update": trainer.progress.best_update,
         "updates": trainer.progress.update,
@@ -221,8 +237,34 @@ def finish(trainer: Trainer, out: Path) -> None:
     data = trainer.data
     refitted = solve_again(trained.network, data.train, data.valid, trained.config.seed, trainer.say, trainer.balance)
     trained.provenance["solved_with_validation"] = refitted
-    save_model(trained, out, model_card(trained))
+    whole = out
+    if (out / "manifest.json").exists():  # of the model that this one replaces, which can be used until now
+        whole = out / TRAINING / FINISHED
+        whole.mkdir(exist_ok=True)
+    save_model(trained, whole, model_card(trained))
+    _move_in(out, whole)
     shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them
+
+
+def _move_in(out: Path, whole: Path) -> None:
+    """Puts a whole model in the place of the earlier one. Without a manifest `out` counts as unfinished: if this is
+    interrupted, --resume writes the model again."""
+    if whole != out:
+        (out / "manifest.json").unlink()
+        for name in (name for name in OWN_FILES if name not in (TRAINING, "manifest.json")):
+            _remove(out / name)
+        files = sorted(whole.iterdir(), key=lambda file: file.name == "manifest.json")  # that one last
+        for file in files:
+            file.replace(out / file.name)
+        sync_directory(out)
+    for name in CURVES:
+        if (out / TRAINING / name).exists():
+            _remove(out / name)
+            (out / TRAINING / name).replace(out / name)
+
+
+def _remove(path: Path) -> None:
+    shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink(missing_ok=True)
 
 
 def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
@@ -252,12 +294,13 @@ def _put_back(out: Path) -> None:
 
 @contextmanager
 def _starting(out: Path, present: list[str]) -> Iterator[None]:
-    """Puts an earlier run aside. If the new one cannot start (its data is bad, say), all is as it was before."""
+    """Puts an unfinished run aside; a finished model stays until the new one is whole. If the new one cannot start (its
+    data is bad, say), all is as it was before."""
     with explained(out):
         remove_leftovers(out)
         replaced = out / REPLACED
         replaced.mkdir()
-        for name in present:
+        for name in present if "manifest.json" not in present else [TRAINING] * (TRAINING in present):
             (out / name).rename(replaced / name)
         try:
             yield
@@ -267,10 +310,10 @@ def _starting(out: Path, present: list[str]) -> Iterator[None]:
         shutil.rmtree(replaced)
 
 
-def _reopen(out: Path) -> tuple[Config, int, dict[str, str]]:
-    """Config, number of threads and data fingerprints of the unfinished run in `out`."""
+def _reopen(out: Path) -> tuple[Config, int, dict[str, str], str | None]:
+    """Config, number of threads and data fingerprints of the unfinished run in `out`, and what model it replaces."""
     record = out / TRAINING / RECORD
-    if (out / "manifest.json").exists():
+    if (out / "manifest.json").exists() and not _is_replaced(out):
         shutil.rmtree(out / TRAINING, ignore_errors=True)  # where the run was killed while it tidied up
         raise OrderfreeError(f"{out}: this run is finished, there is nothing to resume; --overwrite starts it anew.")
     if not record.exists():
@@ -280,10 +323,19 @@ def _reopen(out: Path) -> tuple[Config, int, dict[str, str]]:
     try:
         content = json.loads(record.read_text(encoding="utf-8"))
         config, threads = complete_config(content["config"], str(record)), int(content["threads"])
-        before = dict(content["data"])
+        before, replaces = dict(content["data"]), content.get("replaces")
     except (ValueError, KeyError, TypeError) as error:
         raise ModelDirectoryError(f"{record}: is damaged ({error}); start again with --overwrite.") from None
-    return config, threads, before
+    return config, threads, before, replaces
+
+
+def _is_replaced(out: Path) -> bool:
+    """Whether the finished model in `out` is the one that the unfinished run there was to replace."""
+    try:
+        content = json.loads((out / TRAINING / RECORD).read_text(encoding="utf-8"))
+        return bool(content["replaces"] == fingerprint(out / "manifest.json"))
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def _check_same_data(out: Path, before: dict[str, str], data: dict[str, str]) -> None:

@@ -14,11 +14,11 @@ from safetensors.numpy import load_file, save_file
 
 from ..data.corpus import Corpus
 from ..data.featurizers import bag_part
-from ..data.featurizers.neighbours import Neighbours
-from ..files import damage, write_checksums, writing_directory
 from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder, without
 from ..nn.model import OrderFreeModel
+from ..scoring.neighbours import Neighbours
+from ..system.files import damage, write_checksums, writing_directory
 from .weights import Balance, decision_weights
 
 SOLVED = "solved"  # a folder of the cache

@@ -24,9 +24,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ..errors import ModelDirectoryError
-from ..files import damage, write_checksums, writing_directory
-from ..sharding import placed, whole
-from ..tensors import save_tensors
+from ..system.files import damage, write_checksums, writing_directory
+from ..system.tensors import save_tensors
+from .distributed.sharding import placed, whole
 
 KEPT = 2  # states
 

@@ -9,10 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from orderfree.audit import FEWEST, Opinion, Suspect, audit_config, contradictions, out_of_fold, rare_labels, suspects
 from orderfree.data.labels import LabelVocabulary
 from orderfree.data.writers import write_records
 from orderfree.errors import ConfigError
+from orderfree.tools.audit import (
+    FEWEST,
+    Opinion,
+    Suspect,
+    audit_config,
+    contradictions,
+    out_of_fold,
+    rare_labels,
+    suspects,
+)
 
 TOPICS = ("wheat", "oil", "ships", "gold")
 WORDS = {"wheat": "grain harvest farm", "oil": "barrel crude well", "ships": "port cargo sea", "gold": "mine ounce bar"}

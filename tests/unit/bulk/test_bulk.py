@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from orderfree.bulk import COMPLETE, JOB, PartWorker, claim, parts_of, plan, run_on_ray
 from orderfree.checkpoint import save_model
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
 from orderfree.errors import DataError, OrderfreeError
 from orderfree.inference import Predictor
+from orderfree.tools.bulk import COMPLETE, JOB, PartWorker, claim, parts_of, plan, run_on_ray
 from unit_models import made_model
 
 ROWS = 90

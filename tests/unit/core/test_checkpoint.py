@@ -14,10 +14,11 @@ from safetensors.torch import load_file, save_file
 from orderfree.build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
 from orderfree.checkpoint import FORMAT, TrainedModel, load_model, save_model
 from orderfree.data.labels import LabelVocabulary
+from orderfree.decisions import Decision, Decisions
 from orderfree.errors import ModelDirectoryError
-from orderfree.files import fingerprint
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
+from orderfree.system.files import fingerprint
 from orderfree.testing.contracts import example_inputs
 
 NAMES = ("a", "b", "c", "größe")
@@ -41,8 +42,7 @@ def make_model(encoder: str, seed: int = 0, label_sets=(NAMES, ("a", "b"), ("a",
         labels,
         featurizer,
         network,
-        {"br": {"micro_f1": 0.37}},
-        {"micro_f1": "br"},
+        Decisions({"br": {"micro_f1": 0.37}}, {"micro_f1": Decision("br", 0.37)}),
         {"joint": {"f1": 0.5}},
         {"made": "here"},
     )
@@ -68,9 +68,8 @@ def test_a_loaded_model_predicts_the_same(encoder: str, tmp_path: Path) -> None:
     loaded = load_model(tmp_path / "model")
     assert loaded.config == trained.config
     assert loaded.labels == trained.labels
-    assert (loaded.thresholds, loaded.decisions, loaded.metrics, loaded.provenance) == (
-        {"br": {"micro_f1": 0.37}},
-        {"micro_f1": "br"},
+    assert (loaded.decisions, loaded.metrics, loaded.provenance) == (
+        Decisions({"br": {"micro_f1": 0.37}}, {"micro_f1": Decision("br", 0.37)}),
         {"joint": {"f1": 0.5}},
         {"made": "here"},
     )

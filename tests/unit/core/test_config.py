@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +19,7 @@ from orderfree.build import (
     load_config,
     search_limits,
 )
-from orderfree.config import Config, Section, apply_setting, describe
+from orderfree.config import Config, Section, apply_setting, describe, read_yaml
 from orderfree.data.labels import LabelVocabulary
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.nn.encoders import encoders
@@ -328,3 +330,55 @@ def test_parts_that_are_no_parts_are_one_sentence(parts: str) -> None:
 def test_the_default_hybrid_scores_labels() -> None:
     config = load_config(settings=["model.encoder=hybrid", "model.label_decoder=residual"])
     assert config.model.br_decoder == "residual"
+
+
+@pytest.mark.parametrize("value", ["|", "#", "~", "-", ">", "&", "*", "null", "%", "@", "[", "{", ": ", "yes", "1"])
+def test_text_is_taken_as_it_stands(value: str) -> None:
+    raw: dict[str, Any] = {}
+    apply_setting(raw, f"data.label_separator={value}")
+    assert raw == {"data": {"label_separator": value.strip()}}
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("data.label_separator= ", " "),
+        ("data.label_separator='|'", "|"),
+        ('data.label_separator="\\t"', "\t"),
+        ("data.text_field=2024-13-45", "2024-13-45"),
+        ("data.classes=null", None),
+        ("data.classes=~", None),
+        ("data.classes=", None),
+        ("data.classes=yes", "yes"),
+        ("data.skip_bad=yes", True),
+        ("data.label_columns=[a, b]", ["a", "b"]),
+    ],
+)
+def test_values_of_settings(setting: str, expected: object) -> None:
+    raw: dict[str, Any] = {}
+    apply_setting(raw, setting)
+    assert list(raw["data"].values()) == [expected]
+
+
+@pytest.mark.parametrize("value", ["1" * 5000, "2024-13-45", "[" * 5000, "*a"])
+def test_a_value_that_yaml_stumbles_over(value: str) -> None:
+    with pytest.raises(ConfigError, match="is not YAML"):
+        apply_setting({}, f"seed={value}")
+
+
+def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.yaml"
+    lines = ["a: &a [x, x, x, x, x, x, x, x]"]
+    lines += [f"{b}: &{b} [{', '.join([f'*{a}'] * 8)}]" for a, b in itertools.pairwise("abcdefgh")]
+    path.write_text("\n".join([*lines, "seed: *h"]), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"bomb.yaml: is not YAML \(the alias \*a") as caught:
+        read_yaml(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    path.write_text(f"seed: [{'x, ' * 100_000}]", encoding="utf-8")
+    with pytest.raises(ConfigError, match="seed: ") as caught:
+        load_config(path, [])
+    assert len(str(caught.value)) < 1000

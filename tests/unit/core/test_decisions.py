@@ -12,14 +12,16 @@ import torch
 
 from orderfree.checkpoint import load_model, save_model
 from orderfree.data.corpus import Corpus, encode_corpora
+from orderfree.decisions import BEST, TUNED, Decision, Decisions
 from orderfree.decoding.search import MARGIN
 from orderfree.errors import ModelDirectoryError, OrderfreeError
-from orderfree.evaluation import TUNED, decide, evaluate, validate
-from orderfree.files import fingerprint, write_json
-from orderfree.inference import BEST, Predictor
+from orderfree.evaluation import decide, evaluate
+from orderfree.inference import Predictor
 from orderfree.metrics.ranking import ranking_scores
 from orderfree.metrics.scores import scores, to_matrix
 from orderfree.metrics.thresholds import candidate_thresholds, macro_threshold
+from orderfree.system.files import fingerprint, write_json
+from orderfree.training.validation import validate
 from orderfree.types import Example
 from unit_models import made_model
 
@@ -56,19 +58,19 @@ def test_prediction_does_what_validation_chose(predictor: Predictor, examples: l
     """On the data the choice was made on, the chosen decoder reaches at least what every plain one does."""
     found = decide(predictor, corpus, predictor.decoders)
     trained = made_model(seed=5)
-    trained.thresholds, trained.decisions, trained.powers = found.thresholds, found.decoders, found.powers
+    trained.decisions = found.decisions
     decoders = [*predictor.decoders, *(BEST + metric for metric in TUNED)]
     judged = evaluate(Predictor(trained), examples, decoders)["decoders"]
     for metric in TUNED:
         best = judged[BEST + metric][metric]
         assert best >= max(judged[name][metric] for name in ("greedy", "beam", "rescore", "joint")) - 1e-9
         assert best >= max(row[metric] for row in found.scores.values()) - 0.1  # label thresholds are judged elsewhere
-    assert set(found.powers) <= {metric for metric, name in found.decoders.items() if name == "joint"}
+    assert all(best.search == "joint" for best in found.decisions.best.values() if best.br_power is not None)
 
 
 def test_a_chosen_power_is_used(predictor: Predictor, examples: list[Example]) -> None:
     trained = made_model(seed=5)
-    trained.decisions, trained.powers = {"micro_f1": "joint"}, {"micro_f1": 0.0}
+    trained.decisions = Decisions(best={"micro_f1": Decision("joint", br_power=0.0)})
     sets = [p.label_sets for p in Predictor(trained).predict(examples, ["beam", "joint", "best:micro_f1"])]
     assert [s["best:micro_f1"].labels for s in sets] == [s["beam"].labels for s in sets]
     assert [s["joint"].labels for s in sets] != [s["beam"].labels for s in sets]
@@ -78,7 +80,7 @@ def test_a_fixed_threshold_is_not_tuned(corpus: Corpus) -> None:
     trained = made_model(seed=5)
     trained.config.decoding.br_threshold = 0.3
     found = decide(Predictor(trained), corpus, ["br"])
-    assert found.thresholds == {"br": dict.fromkeys(TUNED, 0.3)}
+    assert found.decisions.thresholds == {"br": dict.fromkeys(TUNED, 0.3)}
     assert validate(Predictor(trained), corpus, ["br"]).threshold == 0.3
 
 
@@ -94,7 +96,8 @@ def test_both_decoders_rank_labels(predictor: Predictor, examples: list[Example]
 
 def test_label_thresholds_are_used_and_survive_saving(examples: list[Example], tmp_path: Path) -> None:
     trained = made_model(seed=5)
-    trained.decisions, trained.thresholds = {"macro_f1": "br"}, {"br": {"macro_f1": [0.0, 1.0, 0.0, 1.0]}}
+    each = [0.0, 1.0, 0.0, 1.0]
+    trained.decisions = Decisions({"br": {"macro_f1": each}}, {"macro_f1": Decision("br", each)})
     save_model(trained, tmp_path / "model", "# card")
     loaded = Predictor(load_model(tmp_path / "model"))
     expected = {loaded.labels.names[0], loaded.labels.names[2]}
@@ -104,7 +107,7 @@ def test_label_thresholds_are_used_and_survive_saving(examples: list[Example], t
 
 def test_thresholds_for_other_labels_are_refused(tmp_path: Path) -> None:
     trained = made_model(seed=5)
-    trained.thresholds = {"br": {"macro_f1": [0.5, 0.5]}}
+    trained.decisions = Decisions({"br": {"macro_f1": [0.5, 0.5]}})
     save_model(trained, tmp_path / "model", "# card")
     with pytest.raises(ModelDirectoryError, match="2 thresholds for 4 labels"):
         load_model(tmp_path / "model")
@@ -120,7 +123,7 @@ def test_a_label_threshold_must_prove_itself_on_other_rows(predictor: Predictor,
     trained = predictor.trained
     encode_corpora(((0, e) for e in noise), [tmp_path / "n.arrow"], trained.featurizer, trained.labels)
     found = decide(predictor, Corpus(tmp_path / "n.arrow", trained.featurizer, trained.labels), ["br"])
-    value = found.thresholds["br"]["macro_f1"]
+    value = found.decisions.thresholds["br"]["macro_f1"]
     sets = predictor.predict_proba(noise, "br") >= np.asarray(value)
     truth = np.array([[name in (e.labels or ()) for name in predictor.labels.names] for e in noise])
     assert scores(truth, sets)["macro_f1"] <= 0.25, "one label of four can be right at best"
@@ -201,14 +204,14 @@ def test_label_thresholds_come_from_out_of_fold_scores_where_labels_are_rare(
     valid = Corpus(tmp_path / "v.arrow", predictor.trained.featurizer, predictor.labels)
     cuts = [-0.5, 0.0, 0.25, 0.5]
     found = decide(predictor, valid, predictor.decoders, out_of_fold(predictor, tmp_path / "t.arrow", cuts))
-    assert found.decoders["macro_f1"] == "linear"
-    chosen = np.array(found.thresholds["linear"]["macro_f1"])
+    assert found.decisions.best["macro_f1"].search == "linear"
+    chosen = np.array(found.decisions.thresholds["linear"]["macro_f1"])
     margins = np.log(chosen / (1 - chosen)) / MARGIN
     assert margins == pytest.approx(np.array(cuts), abs=0.1)  # drawn a little towards a shared one
-    assert "macro_f1" not in found.powers
+    assert found.decisions.best["macro_f1"].br_power is None
     plain = decide(predictor, valid, predictor.decoders)
     others = [metric for metric in TUNED if metric != "macro_f1"]
-    assert {m: plain.decoders[m] for m in others} == {m: found.decoders[m] for m in others}
+    assert all(plain.decisions.best[metric] == found.decisions.best[metric] for metric in others)
 
 
 def test_validation_decides_where_it_has_examples_of_most_labels(examples: list[Example], tmp_path: Path) -> None:

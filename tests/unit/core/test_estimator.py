@@ -160,7 +160,7 @@ def test_parameters_are_kept_as_they_are() -> None:
 
 def test_decoders_differ_and_are_chosen_at_prediction(fitted: OrderFreeClassifier) -> None:
     tuned = clone(fitted).set_params(optimize_for="macro_f1").fit(TEXTS, LABELS)
-    chosen = tuned.predictor_.trained.decisions["macro_f1"]
+    chosen = tuned.predictor_.trained.decisions.best["macro_f1"]
     own = [set(p.label_sets["best:macro_f1"].labels) for p in tuned.predictor_.predict(_examples(), ["best:macro_f1"])]
     assert as_sets(tuned.predict(NEW)) == own, chosen
     with pytest.raises(OrderfreeError, match="give one"):

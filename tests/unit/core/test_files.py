@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from orderfree import files
 from orderfree.errors import OrderfreeError, TrainingError
-from orderfree.files import (
+from orderfree.system import files
+from orderfree.system.files import (
     damage,
     fingerprint,
     locked,
+    refuse_overwriting,
     remove_leftovers,
     write_checksums,
     write_json,
@@ -148,7 +149,7 @@ COUNTING = """
 import sys
 from pathlib import Path
 from orderfree.errors import OrderfreeError
-from orderfree.files import locked
+from orderfree.system.files import locked
 
 place = Path(sys.argv[1])
 done = 0
@@ -197,3 +198,64 @@ def test_damage_is_named(tmp_path: Path) -> None:
     for content in ("{", "[]"):
         (tmp_path / "checksums.json").write_text(content)
         assert damage(tmp_path) == "checksums.json"
+
+
+def test_behind_a_link_the_target_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there" / "file"
+    link = tmp_path / "link"
+    link.symlink_to(target)
+    for text in ("new", "newer"):  # a link to nothing, and to a file
+        write_text(link, text)
+        assert link.is_symlink()
+        assert target.read_text(encoding="utf-8") == text
+    assert everything(tmp_path) == ["link", "there", "there/file"]
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    with pytest.raises(OrderfreeError, match="circle: cannot be written"):
+        write_text(circle, "x")
+    assert circle.is_symlink()
+
+
+@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_standard_output_by_its_name_is_written_to(tmp_path: Path, path: str) -> None:
+    """Also where it is a file: what is printed before and after stands around it."""
+    code = f"""
+import os, sys
+from pathlib import Path
+from orderfree.system.files import write_text
+print("before", flush=True)
+write_text(Path({path!r}), "text\\n")
+print("after")
+"""
+    before = os.lstat("/dev/stdout").st_ino
+    with open(tmp_path / "out", "wb") as out:
+        subprocess.run([sys.executable, "-c", code], stdout=out, check=True, timeout=60)
+    assert (tmp_path / "out").read_text(encoding="utf-8") == "before\ntext\nafter\n"
+    assert everything(tmp_path) == ["out"]
+    assert os.lstat("/dev/stdout").st_ino == before
+
+
+def test_an_output_that_is_an_input(tmp_path: Path) -> None:
+    source, other = tmp_path / "a.jsonl", tmp_path / "other"
+    source.write_text("x")
+    other.write_text("y")
+    (tmp_path / "soft").symlink_to(source)
+    (tmp_path / "hard").hardlink_to(source)
+    for name in ("a.jsonl", "soft", "hard", "./a.jsonl"):
+        with pytest.raises(OrderfreeError, match=r"is read by this command \(.*a.jsonl\); write to another file"):
+            refuse_overwriting([tmp_path / name], [source])
+    with pytest.raises(OrderfreeError, match="is read by this command"):
+        refuse_overwriting([source], [tmp_path])
+    refuse_overwriting([other, tmp_path / "new", None, "-", "/dev/null"], [source, None, "-", "/dev/null"])
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
+def test_a_directory_has_the_permissions_the_user_gives_new_ones(tmp_path: Path, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        with writing_directory(tmp_path / "made"):
+            pass
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == mode

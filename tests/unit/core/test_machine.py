@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from orderfree.machine import use_processor
+from orderfree.system.processor import use_processor
 
 # frees and asks for 64 MiB again and again: handed back each time, every page of it is mapped anew
 FAULTS = """
 import resource
-from orderfree.machine import keep_freed_memory
+from orderfree.system.processor import keep_freed_memory
 print(keep_freed_memory() if {kept} else None)
 import numpy as np
 for turn in range(12):
@@ -89,7 +89,7 @@ def test_a_host_that_answers_no_such_question_is_left_alone(monkeypatch: pytest.
 
 GROWTH = """
 import sys
-from orderfree.machine import use_processor
+from orderfree.system.processor import use_processor
 if sys.argv[1] == "ours":
     use_processor(1)
 import resource

@@ -21,8 +21,8 @@ from orderfree.data.readers import ReadCounts, read_examples
 from orderfree.data.writers import write_examples
 from orderfree.decoding.rollout import follow, policies
 from orderfree.errors import ConfigError, DataError
-from orderfree.evaluation import evaluate
-from orderfree.inference import Predictor
+from orderfree.evaluation import evaluate, judge
+from orderfree.inference import Prediction, Predictor
 from orderfree.nn.encoders.linear import one_vs_rest
 from orderfree.objectives import objectives
 from orderfree.objectives.multitask import multitask
@@ -30,7 +30,8 @@ from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
 from orderfree.training.run import train
 from orderfree.training.weights import decision_weights, label_balance
-from orderfree.types import DecoderState, ModelOutput, RolloutPlan
+from orderfree.types import DecoderState, LabelSet, ModelOutput, RolloutPlan
+from unit_models import made_model
 
 
 def read(path: Path, **options: Any) -> list[Example]:
@@ -189,6 +190,24 @@ def test_training_and_judging_leave_out_what_is_not_known(tmp_path: Path) -> Non
     assert row["predicted"] <= 40
     with pytest.raises(DataError, match="no example has labels that are known"):
         evaluate(Predictor(trained), examples[-1:], ["br"])
+
+
+def test_unknown_labels_are_ranked_as_if_they_were_absent() -> None:
+    """The ranking of both decoders: a probability that nobody can judge must not stand above one that is right."""
+    told = Predictor(made_model(3))
+    names = told.labels.names
+    rows = np.linspace(0.9, 0.6, len(names), dtype=np.float32)  # (L,) the same for all examples
+    sets = {"br": LabelSet((), 0.0)}
+
+    def ranked(unknown: tuple[str, ...], value: float) -> dict[str, Any]:
+        high = Example("0", text="t", labels=(), unknown=unknown)
+        others = [Example(str(n), text="t", labels=(names[n % 2],)) for n in range(1, 5)]
+        first = Prediction(high, sets, np.full_like(rows, value), False, np.full_like(rows, value))
+        found = [first, *(Prediction(example, sets, rows, False, rows) for example in others)]
+        return judge(told, found, ["br"])["ranking"]
+
+    assert ranked(names, 0.99) == ranked((), 0.0)
+    assert ranked(names, 0.99)["sequence"] == ranked(names, 0.99)["br"]
 
 
 def test_the_chain_refuses_what_it_cannot_learn_from(tmp_path: Path) -> None:

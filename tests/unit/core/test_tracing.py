@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from orderfree.decisions import Decisions
 from orderfree.errors import OrderfreeError
-from orderfree.evaluation import CANDIDATES_SHOWN, generation
 from orderfree.inference import Predictor
-from orderfree.tracing import Trace, trace
+from orderfree.report.examples import CANDIDATES_SHOWN, generation
+from orderfree.report.trace import Trace, trace
 from orderfree.types import Example
 from unit_models import made_model
 
@@ -182,7 +183,7 @@ def test_one_threshold_for_all_or_label_by_label() -> None:
 
 def test_thresholds_by_name_leave_the_tuned_ones_alone() -> None:
     trained = made_model(8)
-    trained.thresholds = {"br": {"micro_f1": 0.3}}
+    trained.decisions = Decisions({"br": {"micro_f1": 0.3}})
     own = Predictor(trained).adjusted({"b": 0.9}).thresholds("br")
     assert own is not None
     assert own.tolist() == pytest.approx([0.9 if name == "b" else 0.3 for name in trained.labels.names])

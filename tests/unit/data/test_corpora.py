@@ -17,7 +17,7 @@ from orderfree.data.readers import read_examples
 from orderfree.errors import ConfigError, DataError, OrderfreeError
 from orderfree.types import Example
 
-NAMES = ["aapd-r", "aapd-r-resplit", "audioset-balanced", "rcv1-subset", "reuters", "reuters-multi"]
+NAMES = ["aapd", "aapd-resplit", "audioset-balanced", "rcv1-subset", "reuters", "reuters-multi"]
 # Twenty training and three test documents; "odd" is in no test document and so does not count.
 TRAIN = {f"training/{n}": ("earn", "acq") if n % 5 == 0 else ("earn",) for n in range(1, 21)}
 TEST = {"test/101": ("earn",), "test/102": ("earn", "acq"), "test/103": ("acq",)}
@@ -105,16 +105,16 @@ def test_what_is_missing_or_damaged_is_named_with_what_to_get(tmp_path):
     write_jsonl(tmp_path / "reuters21578" / "train.jsonl.gz", TRAIN)
     with pytest.raises(DataError, match=r"test\.jsonl\.gz: there is no such file\. .*reuters21578\.tar\.gz"):
         load_parts("reuters", tmp_path, seed=1)
-    for name, file in (("rcv1-subset", "subsets_train"), ("aapd-r", "train_reconstructed")):
+    for name, file in (("rcv1-subset", "subsets_train"), ("aapd", "train")):
         with pytest.raises(DataError, match=rf"{file}\.jsonl\.gz: there is no such file\. .* belongs in the folder"):
             load_parts(name, tmp_path, seed=1)
 
-    path = tmp_path / "aapd" / "train_reconstructed.jsonl.gz"
-    write_jsonl(path, {"1": ("a",)})
-    write_jsonl(tmp_path / "aapd" / "test.jsonl.gz", {"2": ("a",)})
+    path = tmp_path / "aapd" / "train.jsonl.gz"
+    for name in ("train", "val", "test"):
+        write_jsonl(path.with_name(f"{name}.jsonl.gz"), {name: ("a",)})
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(DataError, match=r"train_reconstructed\.jsonl\.gz: the gzip file is damaged .*lancopku"):
-        list(load_parts("aapd-r", tmp_path, seed=1)["train"]())
+    with pytest.raises(DataError, match=r"train\.jsonl\.gz: the gzip file is damaged .*lancopku"):
+        list(load_parts("aapd", tmp_path, seed=1)["train"]())
 
 
 def test_the_data_folder(tmp_path, monkeypatch):
@@ -136,38 +136,44 @@ def test_the_data_folder(tmp_path, monkeypatch):
         data_root(None)
 
 
-def many_sets(documents=1117):
-    """Sets of 1, 2, 3 … documents over and over; 1117 x 2,000 / 55,840 makes parts of 40."""
-    made = []
-    for number in range(documents):
-        group = number * 7 % documents
-        labels = ("big",) if group % 2 else (f"l{group % 13}", f"m{group % 31}", f"n{group % 3}")
-        made.append(Example(f"{number:05}", text="", labels=labels))
-    return made
+def test_aapd_has_the_parts_of_its_files_whatever_the_seed(tmp_path):
+    files = {"train": {"1": ("a", "b"), "2": ("b",)}, "val": {"val-0": ("a",)}, "test": {"test-0": ("b", "a")}}
+    for name, documents in files.items():
+        write_jsonl(tmp_path / "aapd" / f"{name}.jsonl.gz", documents)
+    found = contents(load_parts("aapd", tmp_path, seed=1))
+    assert {part: [i for i, _, _ in rows] for part, rows in found.items()} == {
+        "train": ["1", "2"],
+        "valid": ["val-0"],
+        "test": ["test-0"],
+    }
+    assert contents(load_parts("aapd", tmp_path, seed=2)) == found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_resplit_holds_what_it_promises(seed):
-    documents = many_sets()
-    part_of = resplit(documents, seed)
-    sizes = Counter(part_of.values())
-    assert sizes == dict.fromkeys(("valid_seen", "valid_unseen", "test_seen", "test_unseen"), 40)
-    sets = {name: set() for name in (*sizes, "train")}
-    for example in documents:
-        sets[part_of.get(example.id, "train")].add(frozenset(example.labels))
-    for part in ("valid", "test"):
-        assert sets[f"{part}_seen"] <= sets["train"]
-        assert not sets[f"{part}_unseen"] & sets["train"]
-    assert not sets["test_unseen"] & sets["valid_unseen"]
-    assert resplit(reversed(documents), seed) == part_of
-    assert resplit(documents, seed + 10) != part_of
+def test_the_resplit_reads_all_three_files_and_says_what_they_lack(tmp_path):
+    for name in ("train", "val", "test"):
+        write_jsonl(tmp_path / "aapd" / f"{name}.jsonl.gz", {f"{name}{n}": ("a", "b") for n in range(3)})
+    with pytest.raises(DataError, match=r"needs 4,000 documents, but whole label sets make up only 9\. AAPD"):
+        load_parts("aapd-resplit", tmp_path, seed=1)
 
 
-def test_a_corpus_without_rare_sets_has_small_parts_of_equal_size():
-    rare = [Example(f"r{n}", text="", labels=(f"r{n}",)) for n in range(5)]
-    common = [Example(f"c{n}", text="", labels=("a", "b")) for n in range(1000)]
-    sizes = Counter(resplit(rare + common, seed=1).values())
-    assert sizes == {"test_unseen": 3, "valid_unseen": 2, "test_seen": 3, "valid_seen": 2}
+def test_a_frequent_set_is_held_out_as_often_as_a_rare_one():
+    """Of 40 sets with one document and 40 with six, 70 documents come from about ten sets of each kind."""
+    documents = [Example(f"{n}-{k}", text="", labels=(f"l{n}",)) for n in range(80) for k in range(1 if n < 40 else 6)]
+    drawn = Counter()
+    for seed in range(100):
+        part_of = resplit(documents, seed, held_out=35)
+        held_out = {int(name.split("-")[0]) for name, part in part_of.items() if part.endswith("unseen")}
+        drawn.update("rare" if number < 40 else "frequent" for number in held_out)
+    assert 0.7 < drawn["frequent"] / drawn["rare"] < 1.1  # only rare sets fit into the last places
+
+
+def test_a_set_larger_than_the_unseen_parts_stays_in_training():
+    documents = [Example(f"big{n}", text="", labels=("big",)) for n in range(90)]
+    documents += [Example(f"small{n}", text="", labels=(f"l{n}",)) for n in range(20)]
+    for seed in range(5):
+        part_of = resplit(documents, seed, held_out=8)
+        assert {name[:3] for name, part in part_of.items() if part.endswith("unseen")} == {"sma"}
+        assert {name[:3] for name, part in part_of.items() if part.endswith("_seen")} == {"big"}
 
 
 def test_statistics_by_hand():
@@ -191,10 +197,13 @@ def test_statistics_by_hand():
 
 def test_list():
     done = run("list", "--json")
-    assert [info["name"] for info in json.loads(done.stdout)] == NAMES
+    infos = json.loads(done.stdout)
+    assert [info["name"] for info in infos] == NAMES
+    assert [info["comparable"] for info in infos] == ["near", "near", "no", "no", "yes", "no"]
+    assert all("near-comparable with published ones" in info["caveat"] for info in infos[:2])
     shown = run("list").stdout
     assert all(name in shown for name in NAMES)
-    assert shown.count("The reconstructed corpus belongs in") == 1
+    assert shown.count("AAPD belongs in") == 1
 
 
 def test_prepare_writes_files_that_read_back(tmp_path):

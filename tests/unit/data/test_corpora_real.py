@@ -20,16 +20,16 @@ def _data():
 DOCUMENTS = {
     "reuters": {"train": 6993, "valid": 776, "test": 3019, "test_multi": 436},
     "reuters-multi": {"train": 6993, "valid": 776, "test": 436},
-    "aapd-r": {"train": 35889, "valid": 2013, "test": 2021, "test_official": 1000},
-    "aapd-r-resplit": {"train": 34203, "valid": 2860, "test": 2860, "test_seen": 1430, "test_unseen": 1430},
+    "aapd": {"train": 52588, "valid": 1000, "test": 1000},
+    "aapd-resplit": {"train": 46588, "valid": 4000, "test": 4000, "test_seen": 2000, "test_unseen": 2000},
     "audioset-balanced": {"train": 21052, "valid": 1108, "test": 20371},
     "rcv1-subset": {"train": 8483, "valid": 2939, "test": 3001},
 }
 LABELS = {
     "reuters": (90, 1.24),
     "audioset-balanced": (527, 2.46),
-    "aapd-r": (54, 2.50),
-    "aapd-r-resplit": (54, 2.50),
+    "aapd": (54, 2.41),
+    "aapd-resplit": (54, 2.41),
     "rcv1-subset": (102, 3.20),
 }
 
@@ -40,14 +40,14 @@ def test_counts(name):
     assert {part: one.documents for part, one in found.items() if part != "all"} == DOCUMENTS[name]
     if name in LABELS:
         assert (found["all"].labels, round(found["all"].labels_per_sample, 2)) == LABELS[name]
-    if name == "aapd-r-resplit":
+    if name == "aapd-resplit":
         assert found["train"].labels == 54  # every label can still be learned
-        assert found["test_unseen"].unseen_documents == 1430
+        assert found["test_unseen"].unseen_documents == 2000
         assert found["test_seen"].unseen_documents == 0
-        assert found["valid"].unseen_documents == 1430
+        assert found["valid"].unseen_documents == 2000
 
 
-@pytest.mark.parametrize("name", ["reuters", "aapd-r-resplit"])
+@pytest.mark.parametrize("name", ["reuters", "aapd-resplit"])
 def test_no_document_is_in_two_parts_and_the_seed_decides(name):
     parts = load_parts(name, ROOT, seed=1)
     ids = {part: {example.id for example in parts[part]()} for part in ("train", "valid", "test")}

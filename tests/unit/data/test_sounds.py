@@ -6,7 +6,7 @@ import soundfile
 from scipy.signal import chirp
 
 from orderfree.config import DataConfig
-from orderfree.data.logmel import FrontEnd, log_mel, mel_filters
+from orderfree.data.audio.logmel import FrontEnd, log_mel, mel_filters
 from orderfree.data.readers import ReadCounts, detect_format, read_examples
 from orderfree.errors import DataError
 
@@ -112,7 +112,7 @@ def test_files_that_are_no_sounds_are_named_or_skipped(tmp_path, kind, expected)
         ("file,labels\na.wav,x,y\n", r"tags.csv, line 2: has 3 cells, expected 2"),
         ("file,labels\n../a.wav,x\n", r"tags.csv, line 2: names '../a.wav', which is not inside"),
         ("file,labels\nmissing.wav,x\n", r"missing.wav: there is no such file"),
-        ('file,labels\na.wav,"x,"\n', r"tags.csv, line 2: the label '' is empty"),
+        ('file,labels\na.wav,"x,,y"\n', r"tags.csv, line 2: the label '' is empty"),
     ],
 )
 def test_tables_of_tags_that_are_wrong(tmp_path, table, expected):

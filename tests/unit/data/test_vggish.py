@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 from torch.nn import functional as F
 
 from orderfree.config import DataConfig
+from orderfree.data.audio.vggish import VGGish, log_mel_patches, quantised
 from orderfree.data.readers import read_examples
-from orderfree.data.vggish import VGGish, log_mel_patches, quantised
 from orderfree.errors import DataError
 
 SIZES = ((0, 1, 64), (3, 64, 128), (6, 128, 256), (8, 256, 256), (11, 256, 512), (13, 512, 512))

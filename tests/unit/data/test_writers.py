@@ -10,6 +10,7 @@ import pytest
 
 from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
+from orderfree.data.readers.checks import cell_labels
 from orderfree.data.writers import BATCH_ROWS, open_prediction_writer, write_examples
 from orderfree.errors import ConfigError, DataError
 from orderfree.types import Example, SparseVector
@@ -122,7 +123,7 @@ SPARSE = SparseVector(np.array([0], np.int32), np.array([1], np.float32))
         ("libsvm", Example("a", features=ONE, labels=()), "libsvm files hold sparse features"),
         ("npz", Example("a", text="a", labels=()), "npz files hold dense features"),
         ("npz", Example("a", features=ONE * np.inf, labels=()), "NaN or infinity"),
-        ("npz", Example("a", features=np.zeros((0, 2), np.float32), labels=()), "no frames"),
+        ("npz", Example("a", features=np.zeros((0, 2), np.float32), labels=()), "hold no number"),
         ("libsvm", Example("a", features=SPARSE, labels=("x y",)), "cannot hold blanks"),
         ("libsvm", Example("a", features=SPARSE, labels=("x:y",)), "cannot hold blanks, ':'"),
         ("libsvm", Example("a", features=SPARSE, labels=("x,y",)), "would not be told apart"),
@@ -201,17 +202,20 @@ def test_predictions_as_csv(tmp_path):
     ("labels", "cell"),
     [
         (["a, b", "c"], '["a, b", "c"]'),
-        (["[a]"], '["[a]"]'),
-        (["=1+1", "b"], "'=1+1,b"),
+        (["[a]"], "[a]"),
+        (['["a"]'], '["[\\"a\\"]"]'),
+        (["=1+1", "b"], '["=1+1", "b"]'),
         (["b", "=1+1"], "b,=1+1"),
-        (["-b"], "'-b"),
-        (["@b"], "'@b"),
-        (["+b"], "'+b"),
+        (["-b"], '["-b"]'),
+        (["@b"], '["@b"]'),
+        (["+b"], '["+b"]'),
+        (["a,"], '["a,"]'),
     ],
 )
 def test_csv_label_cells(tmp_path, labels, cell):
     _, [_, found, *_] = csv_rows(predictions(tmp_path / "p.csv", "csv", [record(labels=labels)]))
     assert found == cell
+    assert cell_labels(found, ",") == tuple(labels), "the readers read it back"
 
 
 @pytest.mark.parametrize("own_id", ["=cmd()", "+1", "-1", "@x", "\tx", "\rx"])

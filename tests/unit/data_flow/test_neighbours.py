@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
-from orderfree.data.featurizers import neighbours as module
-from orderfree.data.featurizers.neighbours import FILE, SHARPNESS, SOFTENED, Neighbours
+from orderfree.scoring import neighbours as module
+from orderfree.scoring.neighbours import FILE, SHARPNESS, SOFTENED, Neighbours
 
 BAGS = scipy.sparse.csr_matrix(np.array([[3.0, 0, 0, 0], [0, 2, 0, 0], [1, 1, 0, 0]]))
 TARGETS = np.array([[True, False], [False, True], [False, False]])

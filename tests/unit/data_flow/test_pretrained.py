@@ -19,7 +19,13 @@ from orderfree.data.featurizers.bag import BagFeaturizer
 from orderfree.data.featurizers.embedder import Embedder
 from orderfree.errors import ConfigError, DataError, MissingLibraryError
 from orderfree.nn.encoders.linear import LinearOptions
-from orderfree.pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
+from orderfree.system.pretrained import (
+    empty_network,
+    load_pretrained,
+    pretrained_directory,
+    read_architecture,
+    token_limit,
+)
 from orderfree.types import Example, SparseVector
 from tiny_bert import PIECES, tiny_encoder
 

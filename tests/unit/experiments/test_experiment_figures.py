@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from orderfree import canvas
 from orderfree.errors import OrderfreeError
 from orderfree.experiments.figures import COMPARED, LOOKS, curves, frequency, positions, ranks, write_figures
+from orderfree.report import figure_style as canvas
 
 MTL = ("beam", "br", "rescore", "joint")
 

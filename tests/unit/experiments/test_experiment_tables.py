@@ -35,7 +35,7 @@ def test_without_results_the_table_is_the_papers():
 
 def test_ours_stands_beside_the_printed_numbers(make_result):
     results = [make_result("ocd", value=value, seed=seed) for seed, value in ((1, 0.5), (2, 0.7))]
-    table = corpus_table([*results, make_result("ocd", corpus="aapd-r")], "reuters")
+    table = corpus_table([*results, make_result("ocd", corpus="rcv1-subset")], "reuters")
     row = row_of(table, "ocd")
     assert (row.seeds, row.cells["micro_f1"].mean, float(row.cells["micro_f1"].printed)) == (2, 0.6, 0.872)
     assert "| OCD | 2 | 0.600 ± 0.141 | 0.458 |" in table.to_markdown()
@@ -76,8 +76,8 @@ def test_runs_cut_short_carry_a_dagger_and_a_footnote(make_result):
 
 
 def test_caveat_of_a_corpus_that_is_not_the_papers(make_result):
-    table = corpus_table([make_result(corpus="aapd-r")], "aapd-r")
-    assert any("aapd-r is not comparable" in note for note in table.notes)
+    table = corpus_table([make_result(corpus="rcv1-subset")], "rcv1-subset")
+    assert any("rcv1-subset beside the printed figures: not comparable" in note for note in table.notes)
     assert row_of(table, "ocd").cells["micro_f1"].printed is not None
 
 
@@ -113,7 +113,7 @@ def test_more_than_one_label(make_result):
 
 def test_seen_and_unseen(make_result):
     parts = {"test_seen": {"beam": {"micro_f1": 0.7}}, "test_unseen": {"beam": {"example_f1": 0.4}}}
-    table = seen_unseen_table([make_result("seq2seq", corpus="aapd-r-resplit", parts=parts)])
+    table = seen_unseen_table([make_result("seq2seq", corpus="aapd-resplit", parts=parts)])
     cells = row_of(table, "seq2seq").cells
     assert [cell.mean for cell in cells.values()] == [0.7, None, None, 0.4]
     assert [str(cell.printed) for cell in cells.values()] == ["0.730", "0.749", "0.503", "0.508"]  # the detailed table
@@ -141,8 +141,8 @@ def test_ranks_of_ours_and_of_the_printed_tables_among_the_same_methods(make_res
 
 
 def test_ranks_need_every_corpus(make_result):
-    results = [make_result("br", ("br",)), make_result("ocd"), make_result("ocd", corpus="aapd-r", cut_short=True)]
-    table = rank_table(results, ["reuters", "aapd-r"])
+    results = [make_result("br", ("br",)), make_result("ocd"), make_result("ocd", corpus="rcv1-subset", cut_short=True)]
+    table = rank_table(results, ["reuters", "rcv1-subset"])
     assert [row.method for row in table.rows] == ["ocd"]
     assert table.rows[0].cut_short
 

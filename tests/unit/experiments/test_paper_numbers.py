@@ -89,6 +89,6 @@ def test_settings():
 
 def test_counterparts():
     assert counterpart("reuters") == ("reuters", "")
-    assert counterpart("aapd-r")[0] == "aapd"
-    assert counterpart("aapd-r")[1]
+    assert counterpart("aapd")[0] == "aapd"
+    assert counterpart("aapd")[1].startswith("near-comparable")
     assert counterpart("toy") == ("toy", "")

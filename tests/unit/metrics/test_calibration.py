@@ -6,12 +6,12 @@ import json
 import math
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from orderfree.decisions import Decisions
 from orderfree.evaluation import judge
 from orderfree.inference import Prediction
 from orderfree.metrics.calibration import brier_score, calibration, expected_calibration_error, reliability
@@ -182,16 +182,15 @@ def judged(probs: list[Any]) -> Any:
     """The calibration in an evaluation of two examples, by a model that knows b and a but not z."""
     predictor = SimpleNamespace(
         labels=SimpleNamespace(names=["b", "a"], combinations={}),
-        trained=SimpleNamespace(thresholds={}),
+        trained=SimpleNamespace(decisions=Decisions()),
         default_decoder="br",
-        resolve=lambda decoder: (decoder, "micro_f1"),
+        decision=Decisions().look_up,
     )
     predictions = [
         Prediction(Example(id=str(number), text="", labels=labels), {"br": LabelSet(("a",), 0.0, ())}, row, False)
         for number, (labels, row) in enumerate(zip([("a", "z"), ("a",)], probs, strict=True))
     ]
-    with patch("orderfree.evaluation.generation"):  # this predictor has no network to trace
-        return judge(cast(Any, predictor), predictions, ["br"])["calibration"]
+    return judge(cast(Any, predictor), predictions, ["br"])["calibration"]
 
 
 def test_an_evaluation_has_it_for_the_labels_the_model_knows():

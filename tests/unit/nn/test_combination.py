@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 
-from orderfree.nn.encoders import combination as module
-from orderfree.nn.encoders.combination import Combination
+from orderfree.scoring import combination as module
+from orderfree.scoring.combination import Combination
 
 ROWS, LABELS = 3000, 3
 

@@ -18,7 +18,6 @@ from sklearn.svm import LinearSVC
 from orderfree.build import complete_config
 from orderfree.checkpoint import TRAINING, save_model
 from orderfree.config import DataConfig
-from orderfree.data.featurizers.neighbours import Neighbours
 from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
 from orderfree.errors import ConfigError, ModelDirectoryError
@@ -36,6 +35,7 @@ from orderfree.nn.encoders.linear import (
     one_vs_rest,
     without,
 )
+from orderfree.scoring.neighbours import Neighbours
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
 from orderfree.training.prepare import prepare

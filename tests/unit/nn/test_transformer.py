@@ -14,7 +14,7 @@ from orderfree.checkpoint import TrainedModel, load_model, save_model
 from orderfree.data.featurizers import encode_all
 from orderfree.data.labels import LabelVocabulary
 from orderfree.errors import ConfigError
-from orderfree.pretrained import empty_network, load_pretrained, read_architecture
+from orderfree.system.pretrained import empty_network, load_pretrained, read_architecture
 from orderfree.testing.contracts import example_inputs
 from orderfree.types import Example
 from tiny_bert import tiny_encoder

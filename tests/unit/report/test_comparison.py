@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 from report_support import ATTACK, check_page
 
-from orderfree.comparison import compare
+from orderfree.decisions import Decision, Decisions
+from orderfree.errors import DataError
 from orderfree.inference import Prediction
 from orderfree.report.compare import render_comparison
+from orderfree.tools.compare import compare
 from orderfree.types import Example, LabelSet
 
 EXAMPLES = [
@@ -29,16 +31,17 @@ class Told:
 
     def __init__(self, labels: Sequence[str], decisions: dict[str, str], **sets: list[tuple[str, ...]]) -> None:
         self.labels = SimpleNamespace(names=tuple(labels))
-        self.trained = SimpleNamespace(decisions=decisions)
+        self.trained = SimpleNamespace(
+            decisions=Decisions(best={metric: Decision(search) for metric, search in decisions.items()})
+        )
         self.sets = sets
 
-    def resolve(self, decoder: str) -> tuple[str, str]:
-        metric = decoder.removeprefix("best:")
-        return self.trained.decisions.get(metric, decoder), metric
+    def decision(self, decoder: str) -> Decision:
+        return self.trained.decisions.look_up(decoder)
 
     def predict(self, examples: Iterable[Example], decoders: Sequence[str]) -> Iterator[Prediction]:
         for place, example in enumerate(examples):
-            sets = {d: LabelSet(self.sets[self.resolve(d)[0]][place], 0.0, ()) for d in decoders}
+            sets = {d: LabelSet(self.sets[self.decision(d).search][place], 0.0, ()) for d in decoders}
             yield Prediction(example, sets, None, False)
 
 
@@ -54,13 +57,24 @@ def found() -> dict[str, Any]:
     return compare({"first": FIRST, "second": SECOND}, EXAMPLES)  # type: ignore[dict-item]
 
 
-def test_every_metric_is_judged_with_its_own_decoder(found: dict[str, Any]) -> None:
-    exact = found["metrics"]["subset_accuracy"]
-    assert (exact["first"]["score"], exact["second"]["score"]) == (0.5, 0.75)
-    assert found["decoders"]["second"] == {
-        "macro_f1": "joint", "micro_f1": "joint", "example_f1": "joint", "hamming_accuracy": "joint",
-        "subset_accuracy": "beam",
-    }  # fmt: skip
+def test_the_table_and_who_is_right_judge_the_same_decoder(found: dict[str, Any]) -> None:
+    assert found["decoders"] == {"first": "joint", "second": "joint"}, "not beam, which is best for one metric"
+    for name, by_run in found["metrics"]["subset_accuracy"].items():
+        alone = found["right"]["alone"][name] + found["right"]["all"]
+        assert by_run["score"] == alone / len(EXAMPLES), name
+
+
+def test_labels_that_are_not_known_are_not_judged(found: dict[str, Any]) -> None:
+    """Unknown against absent: a prediction that nobody can judge is as if it had not been made."""
+    said = Told(["a", "b"], {}, joint=[("a", "b"), ("b",)])
+    silent = Told(["a", "b"], {}, joint=[("a",), ("b",)])
+    examples = [Example("1", text="t", labels=("a",), unknown=("b",)), Example("2", text="t", labels=("b",))]
+    met = compare({"said": said, "silent": silent}, [*examples, Example("3", text="t", unknown=None)])  # type: ignore[dict-item]
+    assert met["examples"] == 2
+    for by_run in met["metrics"].values():
+        assert by_run["said"]["score"] == by_run["silent"]["score"] == 1.0
+    with pytest.raises(DataError, match="no example has labels that are known"):
+        compare({"said": said}, [Example("3", text="t", unknown=None)])  # type: ignore[dict-item]
 
 
 def test_all_are_compared_with_the_first(found: dict[str, Any]) -> None:
@@ -89,7 +103,7 @@ def test_who_is_right_alone(found: dict[str, Any]) -> None:
 def test_a_decoder_named_is_used_for_all() -> None:
     beam = Told(["a"], {"micro_f1": "joint"}, joint=[()] * 4, beam=[("a",)] * 4)
     found = compare({"one": beam, "two": beam}, EXAMPLES, "beam")  # type: ignore[dict-item]
-    assert set(found["decoders"]["one"].values()) == {"beam"}
+    assert found["decoders"] == {"one": "beam", "two": "beam"}
     assert all(by_run["two"]["against_first"]["p"] == 1 for by_run in found["metrics"].values())
 
 
@@ -97,5 +111,6 @@ def test_the_page(found: dict[str, Any]) -> None:
     page = render_comparison({**found, "data": ATTACK, "paths": [ATTACK, "runs/second"]}, "orderfree compare")
     check_page(page)
     assert page.count("&lt;script&gt;") == 2
-    assert "0.7500" in page
+    assert "decoded with joint (first), joint (second)" in page
+    assert "not the training" in page
     assert "Only first: 1;" in page

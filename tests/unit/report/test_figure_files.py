@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from orderfree.report.files import write_chart_files
+from orderfree.report.figure_files import write_chart_files
 from orderfree.report.page import run_charts
 
 BIN = {"lower": 0.0, "upper": 0.5, "mean_probability": 0.2, "share_true": 0.1, "count": 7}

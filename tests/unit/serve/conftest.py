@@ -11,6 +11,7 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 from service_support import opened
 
+from orderfree.decisions import Decision, Decisions
 from orderfree.inference import Predictor
 from unit_models import made_model
 
@@ -18,8 +19,9 @@ from unit_models import made_model
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
     trained = made_model(1)
-    trained.thresholds = {"br": {"micro_f1": 0.4, "macro_f1": [0.1, 0.2, 0.3, 0.4]}}
-    trained.decisions = {"micro_f1": "joint", "macro_f1": "br"}
+    each = [0.1, 0.2, 0.3, 0.4]
+    best = {"micro_f1": Decision("joint"), "macro_f1": Decision("br", each)}
+    trained.decisions = Decisions({"br": {"micro_f1": 0.4, "macro_f1": each}}, best)
     return Predictor(trained)
 
 

@@ -173,6 +173,53 @@ def test_leaving_answers_what_was_accepted_and_takes_nothing_new() -> None:
     run(scene)
 
 
+class Panic(BaseException):
+    """What a library in Rust raises: no Exception."""
+
+
+@pytest.mark.parametrize("kind", [Panic, SystemExit, KeyboardInterrupt])
+def test_a_panic_is_told_to_everybody_and_ends_the_batcher(kind: type[BaseException]) -> None:
+    work, began, goes_on = Upper(), threading.Event(), threading.Event()
+
+    def panics(texts: list[str]) -> list[str]:
+        began.set()
+        goes_on.wait(LONG)
+        raise kind
+
+    async def scene() -> None:
+        async with Batcher(1, 1, 0) as batcher:
+            first = asyncio.create_task(batcher.submit("g", panics, ["a"], LONG))
+            await until(began.is_set)
+            second = asyncio.create_task(batcher.submit("g", work, ["b"], LONG))
+            await asyncio.sleep(0)
+            goes_on.set()
+            found = await asyncio.gather(first, second, return_exceptions=True)
+            assert [one.status for one in found] == [500, 503]  # type: ignore[union-attr]
+            assert isinstance(batcher.failure, kind)
+            with pytest.raises(Problem) as refused:
+                await batcher.submit("g", work, ["c"], LONG)
+            assert refused.value.status == 503
+
+    run(scene)
+    assert work.batches == []
+
+
+@pytest.mark.parametrize("error", [StopIteration, None])
+def test_work_that_ends_too_early_fails_alone(error: type[Exception] | None) -> None:
+    def short(texts: list[str]) -> list[str]:
+        if error is not None:
+            raise error
+        return []
+
+    async def scene() -> None:
+        async with Batcher(10, 1, 0) as batcher:
+            with pytest.raises(RuntimeError):
+                await batcher.submit("g", short, ["a"], LONG)
+            assert await batcher.submit("g", Upper(), ["b"], LONG) == ["B"]
+
+    run(scene)
+
+
 def test_leaving_with_a_full_queue_ends() -> None:
     work = Upper()
     work.open.clear()

@@ -17,11 +17,11 @@ from service_support import opened, refused
 
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
+from orderfree.report.trace import trace
 from orderfree.serve import app as service
 from orderfree.serve.app import create_app
-from orderfree.serve.guard import JsonLines
+from orderfree.serve.logs import JsonLines
 from orderfree.serve.schema import ServiceLimits
-from orderfree.tracing import trace
 from orderfree.types import Example
 from unit_models import made_model
 
@@ -162,17 +162,33 @@ def test_what_is_not_possible_is_said_in_words(client: TestClient, body: Any, pa
 
 
 @pytest.mark.parametrize(
-    "body", [b"{", b"\xff", b'{"text": NaN}', b'{"text": "\\ud800"}', b'{"\\ud800": 1}', b"[" * 100_000, b"null"]
+    ("body", "status", "part"),
+    [
+        (b"", 400, "no JSON"),
+        (b'{"text": ', 400, "line 1, column 10"),
+        (b"\xff", 400, "UTF-8"),
+        (b'{"text": NaN}', 400, "NaN"),
+        (b'{"text": "a", "text": "b"}', 400, "same key twice"),
+        (b'{"min_labels": ' + b"9" * 5000 + b"}", 400, "no JSON"),
+        (b"[" * 100_000, 400, "nested"),
+        (b"null", 422, "JSON object"),
+        (b'{"text": "\\ud800"}', 422, "surrogate"),
+        (b'{"\\ud800": 1}', 422, "valid string"),
+    ],
 )
-def test_what_is_no_request_is_refused(client: TestClient, body: bytes) -> None:
+def test_what_is_no_request_is_refused(client: TestClient, body: bytes, status: int, part: str) -> None:
     response = client.post("/v1/predict", content=body, headers={"content-type": "application/json"})
-    refused(response, response.status_code)
-    assert response.status_code in (400, 422)
+    refused(response, status, part)
 
 
-def test_a_form_of_another_site_is_no_request(client: TestClient) -> None:
+@pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}, {"content-type": "application/x-www-form"}])
+def test_what_is_not_called_json_is_415(client: TestClient, headers: dict[str, str]) -> None:
     """A browser sends text/plain across sites without asking first."""
-    refused(client.post("/v1/predict", content=b'{"text": "a"}', headers={"content-type": "text/plain"}), 422)
+    refused(
+        client.post("/v1/predict", content=b'{"text": "a"}', headers=headers), 415, "Content-Type: application/json"
+    )
+    right = {"content-type": "Application/JSON; charset=utf-8"}
+    assert client.post("/v1/predict", content=b'{"text": "a"}', headers=right).status_code == 200
 
 
 def test_refusals_never_quote_the_text(client: TestClient) -> None:

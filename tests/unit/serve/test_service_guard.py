@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from service_support import opened, refused
 
 from orderfree.inference import Predictor
-from orderfree.serve.guard import JsonLines
+from orderfree.serve.logs import JsonLines
 
 TOKEN = "a-token-of-some-length"
 
@@ -93,12 +93,22 @@ def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
         answer = client.get(path)
         assert answer.status_code == 200
         assert "default-src 'none'" in answer.headers["content-security-policy"]
-        outside = answer.text.replace("http://localhost:8000", "")  # the example of /docs
+        outside = answer.text.replace("http://localhost/v1", "")  # the example of /docs
         assert "http://" not in outside
         assert "https://" not in outside
     script = client.get("/page.js").text
     for unsafe in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("):
         assert unsafe not in script
+
+
+def test_the_description_has_the_address_it_is_read_at(client: TestClient) -> None:
+    for host in ("localhost:8123", "127.0.0.1", "[::1]:80"):
+        assert f"curl http://{host}/v1/predict" in client.get("/docs", headers={"host": host}).text
+
+
+def test_a_host_that_is_no_name_does_not_reach_the_page(predictor: Predictor) -> None:
+    with opened(predictor, token=TOKEN) as client:
+        assert "curl http://localhost/v1" in client.get("/docs", headers={"host": "'<b>$(reboot)"}).text
 
 
 def test_the_description_names_every_address_and_problem(client: TestClient) -> None:

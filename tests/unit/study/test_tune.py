@@ -19,11 +19,11 @@ from orderfree.errors import ConfigError, MissingLibraryError, OrderfreeError, T
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
 from orderfree.report.study import render_study
-from orderfree.study import search
-from orderfree.study.record import best_trial, write_record
-from orderfree.study.search import Plan, importances, tune
-from orderfree.study.space import Dimension, read_space, usual_space
 from orderfree.testing.toy import toy_corpus
+from orderfree.tools.tune import search
+from orderfree.tools.tune.record import best_trial, write_record
+from orderfree.tools.tune.search import Plan, importances, tune
+from orderfree.tools.tune.space import Dimension, read_space, usual_space
 from orderfree.training.run import Interrupted
 
 SMALL = ("model.encoder=sparse", "model.encoder_options.hidden=8", "model.decoder_hidden=8", "training.epochs=3")

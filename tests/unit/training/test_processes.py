@@ -11,7 +11,7 @@ from torch import nn
 
 from orderfree.build import complete_config
 from orderfree.errors import OrderfreeError
-from orderfree.team import Team
+from orderfree.training.distributed.processes import Team
 from orderfree.training.loop import Stop, Trainer
 from orderfree.training.prepare import fingerprints
 from orderfree.training.run import train

@@ -20,7 +20,7 @@ ADVICE = (
         "audioset-balanced",
         "AudioSet, balanced training part: 10 VGGish embeddings a clip, 527 sounds",
         ADVICE,
-        comparable=False,
+        comparable="no",
         caveat="22,160 balanced training clips; the paper trained on all 2 million. The paper has no validation part; "
         "here a twentieth of the training part, stratified by label and chosen by the seed, validates.",
         printed=printed_row(2_063_949, 0, 20_371, 527) | {"labels_per_sample": 1.98},

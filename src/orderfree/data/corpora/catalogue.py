@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from ...config import DataConfig
 from ...errors import DataError
@@ -23,7 +24,7 @@ class CorpusInfo:
     name: str
     title: str
     source_note: str  # where to get it, and where in the data folder it belongs
-    comparable: bool  # whether scores may be set beside the paper's
+    comparable: Literal["yes", "near", "no"]  # whether scores may be set beside the paper's
     caveat: str  # what to know before doing so
     printed: dict[str, float] | None  # the paper's row of statistics; None: it prints none
 

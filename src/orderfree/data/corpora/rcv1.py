@@ -18,7 +18,7 @@ ADVICE = (
         "rcv1-subset",
         "RCV1-V2, 14,423 documents as term numbers",
         ADVICE,
-        comparable=False,
+        comparable="no",
         caveat="A small part of the collection with too many rare topics; M143 was lost, so that 102 are left. Words "
         "are term numbers, each once a document, the heaviest first; their order says nothing else.",
         printed=printed_row(802_414, 1_000, 1_000, 103, 123.94, 3.24),

@@ -69,15 +69,15 @@ def count_parts(parts: Parts) -> dict[str, Statistics]:
 def notes(info: CorpusInfo, found: dict[str, Statistics]) -> list[str]:
     """What a reader of the two rows, ours and the printed one, has to know."""
     remarks = [
-        "" if info.comparable else "Not comparable with the paper's scores.",
+        "Not comparable with the paper's scores." if info.comparable == "no" else "",
         info.caveat,
         "Words are counted as what stands between blanks." if found["all"].words_per_sample else "",
     ]
     missing = found["all"].labels - found["train"].labels
     if missing:
-        remarks.append(f"{missing} of the labels occur in no training document.")
+        remarks.append(f"{missing} of the labels {'occurs' if missing == 1 else 'occur'} in no training document.")
     printed, ours = (info.printed or {}).get("words_per_sample"), found["all"].words_per_sample
-    if printed and info.comparable and abs(ours - printed) > TOLERANCE * printed:
+    if printed and info.comparable != "no" and abs(ours - printed) > TOLERANCE * printed:
         remarks.append(
             f"The paper's {printed:.2f} words per sample count something else than our {ours:.2f}, perhaps the words "
             "left without stop words and repetitions; it does not say."

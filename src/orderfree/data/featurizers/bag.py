@@ -18,13 +18,13 @@ import torch
 
 from ...config import BagOptions, DataConfig, Section
 from ...errors import DataError
-from ...files import write_json
+from ...scoring.neighbours import FILE as NEIGHBOURS_FILE
+from ...scoring.neighbours import Neighbours
+from ...system.files import write_json
 from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
 from .embedder import FILES as EMBEDDER_FILES
 from .embedder import Embedder
-from .neighbours import FILE as NEIGHBOURS_FILE
-from .neighbours import Neighbours
 
 CHARACTERS = "~"  # before a character n-gram
 LEAD = "{}^"  # before a word among the first so many

@@ -16,9 +16,16 @@ import torch
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
-from ...files import fingerprint, write_json, write_text
-from ...pretrained import NEEDED, empty_network, load_pretrained, pretrained_directory, read_architecture, token_limit
-from ...tensors import Misfit, with_weights, write_tensors
+from ...system.files import fingerprint, write_json, write_text
+from ...system.pretrained import (
+    NEEDED,
+    empty_network,
+    load_pretrained,
+    pretrained_directory,
+    read_architecture,
+    token_limit,
+)
+from ...system.tensors import Misfit, with_weights, write_tensors
 from .words import read_tokenizer, tokenizing
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory

@@ -12,9 +12,11 @@ import torch
 
 from ...config import DataConfig, Section
 from ...errors import DataError
-from ...files import write_json
+from ...system.files import write_json
 from ...types import DenseInput, Example
 from . import Arrays, Encoded
+
+FURTHEST = 1e15  # the square of a larger number is beyond float32
 
 
 class FrameFeaturizer:
@@ -92,7 +94,8 @@ def collate_frames(
     real = np.concatenate([row["frames"] for row in rows]).reshape(-1, size)  # all frames, end to end
     frames = torch.zeros(len(rows), int(lengths.max()), size)  # (B, T, F)
     mask = torch.arange(frames.shape[1]) < lengths[:, None]  # (B, T)
-    frames[mask] = torch.from_numpy((real.astype(np.float32) - mean) / deviation)
+    standard = (real.astype(np.float32) - mean) / deviation
+    frames[mask] = torch.from_numpy(np.clip(standard, -FURTHEST, FURTHEST))
     return DenseInput(frames, lengths)
 
 

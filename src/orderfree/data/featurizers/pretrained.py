@@ -11,7 +11,7 @@ from tokenizers import Tokenizer
 
 from ...config import DataConfig, Section
 from ...errors import DataError
-from ...pretrained import pretrained_directory, token_limit
+from ...system.pretrained import pretrained_directory, token_limit
 from ...types import DenseInput, Example
 from . import Arrays, Encoded, needs_text
 from .embedder import FILES, Embedder

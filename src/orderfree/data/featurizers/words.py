@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
 from ...config import DataConfig, Section
 from ...errors import ConfigError
-from ...files import write_text
+from ...system.files import write_text
 from ...types import Example, TokenInput
 from . import Arrays, Encoded, needs_text
 

@@ -10,9 +10,9 @@ from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
 from . import arrays, jsonl, lines, lyrl, reuters, sounds, tables, tfrecord, vectors  # noqa: F401  importing them registers their formats
-from .checks import ReadCounts, checked
+from .checks import checked
 from .classes import ClassList
-from .source import STDIN, Reader, Source, readers, sibling
+from .source import STDIN, ReadCounts, Reader, Source, readers, sibling
 
 __all__ = [
     "FOLDER_FORMATS",
@@ -117,24 +117,26 @@ def read_examples(
 
     `labelled`: every example must say its labels; otherwise labels are ignored and come out as None. `part`: only these
     rows of a Parquet file."""
-    source = Source(str(path), labelled, part=part)
+    source = Source(str(path), labelled, part=part, counts=ReadCounts() if counts is None else counts)
     name = _format_of(source) if options.format == "auto" else options.format
-    counts = ReadCounts() if counts is None else counts
     classes = ClassList.read(options.classes) if options.classes and labelled else None
+    yielded = 0
     for example in readers[name](source, options):
-        good = source.unless_bad(options.skip_bad, checked, example, source, counts, classes)
+        good = source.unless_bad(options.skip_bad, checked, example, source, classes, options.label_case)
         if good is not None:
+            source.counts.position = source.position
             yield good
+            yielded += 1
             source.position += 1
-    counts.skipped += source.skipped
-    if source.position == 0 and part is None:
+    if not yielded and part is None:
+        if source.position:
+            raise DataError(f"all {source.position:,} examples are damaged; read it without --skip-bad.", source.name)
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 
 
 def check_examples(examples: Iterable[Example], counts: ReadCounts | None = None) -> Iterator[Example]:
     """Examples made in memory, checked as those of a file are."""
-    source = Source("the examples", labelled=True)
-    counts = ReadCounts() if counts is None else counts
+    source = Source("the examples", labelled=True, counts=ReadCounts() if counts is None else counts)
     for place, example in enumerate(examples):
         source.row = place + 1
-        yield checked(example, source, counts)
+        yield checked(example, source, clean=False)  # whoever made them compares with the names they have

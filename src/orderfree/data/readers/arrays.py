@@ -25,10 +25,13 @@ import numpy as np
 from ...config import DataConfig
 from ...errors import DataError, MissingLibraryError, nearest
 from ...types import Example
-from .checks import split_labels
+from .checks import cell_labels
 from .source import Source, readers
 
 ROWS_AT_ONCE = 1024
+BYTES_AT_ONCE = 1 << 26  # of all columns; one row must not have more
+MOST_LABELS = 1 << 20  # columns of a 0/1 matrix
+LARGEST_RATIO = 2000  # values to stored bytes: deflate reaches 1,032, and what was never written is stored in none
 LABELS_SUFFIX = ".labels.npy"  # beside an .npy file of features
 
 
@@ -98,8 +101,12 @@ def read_hdf5(source: Source, options: DataConfig) -> Iterator[Example]:
         archive = h5py.File(file, "r")
 
         def find(name: str) -> Column | None:
-            found = archive.get(name, archive.get(others.get(name, name)))
-            return _Dataset(found) if isinstance(found, h5py.Dataset) else None
+            for own in (name, others.get(name, name)):
+                if isinstance(archive.get(own, getlink=True), h5py.ExternalLink):
+                    raise ValueError(f"{own!r} is a link to another file, which is not followed")
+                if isinstance(found := archive.get(own), h5py.Dataset):
+                    return _Dataset(found)
+            return None
 
         yield from _rows(source, options, find, list(archive))
 
@@ -136,7 +143,14 @@ class _Dataset:
     """An HDF5 dataset."""
 
     def __init__(self, dataset: Any) -> None:
-        self.dataset, self.shape, self.start = dataset, dataset.shape, 0
+        if dataset.external or dataset.is_virtual:
+            raise ValueError(f"{dataset.name!r} takes its values from other files, which are not read")
+        self.dataset, self.shape, self.start = dataset, dataset.shape or (), 0
+        values, stored = math.prod(self.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
+        if values > max(BYTES_AT_ONCE, LARGEST_RATIO * stored):
+            raise ValueError(f"{dataset.name!r} says it has shape {self.shape} and stores {stored:,} bytes")
+        if math.prod(dataset.chunks or ()) * dataset.dtype.itemsize > 4 * BYTES_AT_ONCE:  # it is unpacked as a whole
+            raise ValueError(f"{dataset.name!r} is stored in chunks of shape {dataset.chunks}, make them smaller")
         self.dtype = np.dtype(str) if dataset.dtype.kind == "O" else dataset.dtype  # text of any length
 
     def take(self, rows: int) -> np.ndarray:
@@ -157,26 +171,44 @@ def _damage(source: Source, what: str, advice: str) -> Iterator[None]:
 def _rows(source: Source, options: DataConfig, find: Find, known: list[str]) -> Iterator[Example]:
     """Examples from columns of one length, chunk by chunk."""
     features = _numbers(options.features_field, "data.features_field", source, find, known)
-    if len(features.shape) not in (2, 3):
-        raise source.error(f"the array {options.features_field!r} has shape {features.shape}, expected 2 or 3 axes.")
+    if len(features.shape) not in (2, 3) or 0 in features.shape[1:]:
+        raise source.error(
+            f"the array {options.features_field!r} has shape {features.shape}, expected 2 or 3 axes, none empty."
+        )
     items = features.shape[0]
     frames = _beside("n_frames", items, source, find) if len(features.shape) == 3 else None
     if frames is not None and frames.dtype.kind not in "iu":
         raise source.error(f"the array 'n_frames' is of type {frames.dtype}, expected whole numbers.")
     ids = _beside("ids", items, source, find)
     labels = _labels(items, options, source, find, known) if source.labelled else None
-    for start in range(0, items, ROWS_AT_ONCE):
-        rows = min(ROWS_AT_ONCE, items - start)
+    targets = find(options.targets_field) if source.labelled else None  # its size alone
+    at_once = _rows_at_once([column for column in (features, frames, ids, targets) if column is not None], source)
+    for start in range(0, items, at_once):
+        rows = min(at_once, items - start)
         values = features.take(rows)  # (rows, F) or (rows, T, F)
         lengths = None if frames is None else frames.take(rows)
         names = None if ids is None else _text(ids.take(rows))
         sets = None if labels is None else labels(rows, start)
         for i in range(rows):
             source.row = start + i + 1
-            dense = as_features(values[i] if lengths is None else values[i, : _length(lengths[i], values, source)])
+            kept = source.unless_bad(
+                options.skip_bad, _kept, values[i], None if lengths is None else lengths[i], source
+            )
+            if kept is None:
+                continue
             own_id = source.example_id(None if names is None else str(names[i]))
             own, unknown = (None, ()) if sets is None else sets[i]
-            yield Example(own_id, features=dense, labels=own, unknown=unknown)
+            yield Example(own_id, features=as_features(kept), labels=own, unknown=unknown)
+
+
+def _rows_at_once(columns: list[Column], source: Source) -> int:
+    """As many as fit into BYTES_AT_ONCE: sizes are known before memory is taken."""
+    row = sum(math.prod(column.shape[1:]) * column.dtype.itemsize for column in columns)
+    if row > BYTES_AT_ONCE:
+        raise source.error(
+            f"one row takes {row:,} bytes, expected at most {BYTES_AT_ONCE:,}; cut the rows into pieces."
+        )
+    return max(min(ROWS_AT_ONCE, BYTES_AT_ONCE // max(row, 1)), 1)
 
 
 def as_features(values: np.ndarray) -> np.ndarray:
@@ -185,10 +217,13 @@ def as_features(values: np.ndarray) -> np.ndarray:
         return values.astype(np.uint8 if values.dtype == np.uint8 else np.float32)
 
 
-def _length(frames: Any, values: np.ndarray, source: Source) -> int:
-    if not 1 <= frames <= values.shape[1]:
-        raise source.error(f"'n_frames' is {frames}, expected 1 … {values.shape[1]}; correct or leave out this item.")
-    return int(frames)
+def _kept(values: np.ndarray, frames: Any, source: Source) -> np.ndarray:
+    """The features of one item without its padding: (F,) or (T, F)."""
+    if frames is None:
+        return values
+    if not 1 <= frames <= len(values):
+        raise source.error(f"'n_frames' is {frames}, expected 1 … {len(values)}; correct or leave out this item.")
+    return values[: int(frames)]
 
 
 def _numbers(name: str, setting: str, source: Source, find: Find, known: list[str]) -> Column:
@@ -228,7 +263,7 @@ def _labels(
     if column is not None and column.shape == (items,) and column.dtype.kind in "USO":
         cells = column  # a name of its own for the function
         return lambda rows, start: [
-            (split_labels(str(c), options.label_separator), ()) for c in _text(cells.take(rows))
+            (cell_labels(str(c), options.label_separator, source.counts), ()) for c in _text(cells.take(rows))
         ]
     targets = _numbers(field, "data.targets_field", source, find, known)
     if len(targets.shape) != 2 or targets.shape[0] != items:
@@ -236,7 +271,13 @@ def _labels(
             f"the array {field!r} has shape {targets.shape}, expected ({items}, labels) as "
             f"{options.features_field!r} has {items} rows."
         )
+    if targets.shape[1] > MOST_LABELS:
+        raise source.error(f"the array {field!r} has {targets.shape[1]:,} labels, expected at most {MOST_LABELS:,}.")
     given = _beside("label_names", targets.shape[1], source, find)
+    if given is not None and targets.shape[1] * given.dtype.itemsize > 4 * BYTES_AT_ONCE:
+        raise source.error(
+            f"the array 'label_names' is of type {given.dtype}, which is too long for a name; save it anew."
+        )
     names = [str(name) for name in (range(targets.shape[1]) if given is None else _text(given.take(targets.shape[1])))]
     if len(set(names)) < len(names):
         raise source.error("the array 'label_names' names a label twice; rename one of them.")

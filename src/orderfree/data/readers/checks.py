@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import json
+import math
+import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,56 +15,72 @@ import numpy as np
 from ...errors import nearest
 from ...types import Example, SparseVector
 from .classes import ClassList
-from .source import Source
+from .source import ReadCounts, Source
+
+LARGEST_FEATURE = 1e15  # sums of squares of larger ones leave the range of float32
+LARGEST_LIST_CELL = 1 << 20  # characters of a cell that is looked at as a list
+# What separates labels and terms in lines of text. A no-break space does not: it is part of a name.
+BLANKS = " \t\v\f\r\n"
+_BLANKS = re.compile(f"[{BLANKS}]+")
+_QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
+_LIST = re.compile(rf"\[\s*+(?:(?:{_QUOTED})\s*+,?+\s*+)*+\]")  # of Python, as pandas and NumPy write one
 
 
-@dataclass
-class ReadCounts:
-    """What was noticed in a file and is no error."""
-
-    examples: int = 0
-    repeated_labels: int = 0  # examples that named a label more than once
-    empty_texts: int = 0
-    unlabelled: int = 0  # examples that say they have no label
-    unknown: int = 0  # examples that say nothing is known of their labels
-    skipped: int = 0  # examples that were damaged and left out, where that is allowed
-
-
-def checked(example: Example, source: Source, counts: ReadCounts, classes: ClassList | None = None) -> Example:
+def checked(
+    example: Example, source: Source, classes: ClassList | None = None, case: str = "keep", clean: bool = True
+) -> Example:
     """The example with each of its labels once, or the error that says what is wrong with it.
 
-    With a class list, labels may be its indices and come out as its names."""
-    if example.text is not None and not example.text.strip():
-        counts.empty_texts += 1
+    With a class list, labels may be its indices and come out as its names. `clean`: labels lose the blanks around them
+    and are composed (NFC), then take the `case` that is wanted."""
+    counts = source.counts
     if example.features is not None and (problem := features_problem(example.features)):
         raise source.error(f"{problem}; correct or leave out this example.")
-    counts.examples += 1
     if not 0 < example.weight < float("inf"):
         raise source.error(f"the weight is {example.weight}, expected a positive number; leave out what is to count 0.")
-    if example.labels is None:
-        return example
-    if example.unknown is None:
-        counts.unknown += 1
-        return example
-    if classes is not None:
-        labels, unknown = (
-            tuple(classes.name(label, source) for label in given) for given in (example.labels, example.unknown)
-        )
-        example = dataclasses.replace(example, labels=labels, unknown=unknown)
+    repeated = False
+    if example.labels is not None and example.unknown is not None:
+        labels, unknown = _names(example, source, classes, case, clean)
+        unique = tuple(dict.fromkeys(labels))
+        repeated = len(unique) < len(labels)
+        if unique != example.labels or unknown != example.unknown:
+            example = dataclasses.replace(example, labels=unique, unknown=unknown)
+    # counted once nothing is wrong with it
+    counts.examples += 1
+    counts.empty_texts += example.text is not None and not example.text.strip()
+    counts.unknown += example.labels is not None and example.unknown is None
+    counts.unlabelled += example.labels == () and example.unknown is not None
+    counts.repeated_labels += repeated
+    return example
+
+
+def _names(
+    example: Example, source: Source, classes: ClassList | None, case: str, clean: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Labels it has, and labels it may have, each valid and spelled as the settings say."""
     assert example.labels is not None
     assert example.unknown is not None
-    for label in (*example.labels, *example.unknown):
+    labels, unknown = example.labels, example.unknown
+    if clean:
+        labels, unknown = (tuple(map(clean_label, names)) for names in (labels, unknown))
+        source.counts.cleaned_labels += labels != example.labels or unknown != example.unknown
+    if classes is not None:
+        labels, unknown = (tuple(classes.name(label, source) for label in names) for names in (labels, unknown))
+    if case != "keep":
+        change = str.lower if case == "lower" else str.upper
+        labels, unknown = (tuple(map(change, names)) for names in (labels, unknown))
+    for label in (*labels, *unknown):
         if problem := label_problem(label):
             raise source.label_error(f"{problem}; correct or remove it.")
-    if both := set(example.labels) & set(example.unknown):
+    if both := set(labels) & set(unknown):
         raise source.label_error(f"the label {min(both)!r} is both given and unknown; remove it from one of the two.")
-    if not example.labels:
-        counts.unlabelled += 1
-    unique = tuple(dict.fromkeys(example.labels))
-    if len(unique) == len(example.labels):
-        return example
-    counts.repeated_labels += 1
-    return dataclasses.replace(example, labels=unique)
+    return labels, unknown
+
+
+def clean_label(label: str) -> str:
+    """The one rule for names of labels, in every format: no blanks around them, composed Unicode (NFC)."""
+    label = label.strip()
+    return label if label.isascii() else unicodedata.normalize("NFC", label)
 
 
 def label_problem(label: str) -> str | None:
@@ -75,7 +94,16 @@ def label_problem(label: str) -> str | None:
 
 def features_problem(features: SparseVector | np.ndarray) -> str | None:
     values = features.values if isinstance(features, SparseVector) else features
-    return None if np.isfinite(values).all() else "the features hold NaN or infinity, expected finite numbers"
+    if isinstance(features, np.ndarray) and not values.size:
+        return f"the features have shape {values.shape} and hold no number, expected at least one"
+    if values.dtype == np.uint8 or not values.size:
+        return None
+    largest = max(abs(float(values.min())), abs(float(values.max())))  # NaN where one of them is
+    if not math.isfinite(largest):
+        return "the features hold NaN or infinity, expected finite numbers"
+    if largest > LARGEST_FEATURE:
+        return f"the features hold {largest:.3g}, expected at most {LARGEST_FEATURE:.0e} in size; scale them"
+    return None
 
 
 def text_value(value: Any, field: str, source: Source, known: list[str]) -> str:
@@ -108,11 +136,47 @@ def label_list(value: Any, field: str, source: Source, known: list[str]) -> tupl
     return tuple(value)
 
 
+def cell_labels(cell: str, separator: str, counts: ReadCounts | None = None) -> tuple[str, ...]:
+    """The labels in one cell of a table: a list as JSON or Python writes it, or names with a separator between."""
+    names = listed_labels(cell)
+    if counts is not None:
+        counts.cells += names is None
+        counts.list_cells += names is not None
+    return split_labels(cell, separator) if names is None else names
+
+
+def listed_labels(cell: str) -> tuple[str, ...] | None:
+    """`["a", "b"]` of JSON, `['a', 'b']` of pandas, `['a' 'b']` of NumPy; None where the cell is no such list."""
+    cell = cell.strip()
+    if not (cell.startswith("[") and cell.endswith("]")) or len(cell) > LARGEST_LIST_CELL:
+        return None
+    try:
+        names = json.loads(cell)
+    except (ValueError, RecursionError):
+        return _python_list(cell)
+    if not all(isinstance(name, str | int) and not isinstance(name, bool) for name in names):
+        return None
+    return tuple(map(str, names))
+
+
+def _python_list(cell: str) -> tuple[str, ...] | None:
+    if not _LIST.fullmatch(cell):
+        return None
+    try:
+        return tuple(ast.literal_eval(quoted) for quoted in re.findall(_QUOTED, cell))
+    except (ValueError, SyntaxError):
+        return None
+
+
 def split_labels(cell: str, separator: str) -> tuple[str, ...]:
-    """The labels in one cell, blanks around them dropped; a blank as the separator stands for any run of blanks."""
+    """The names in a cell, blanks around them dropped; one more separator at the end means nothing. A blank as the
+    separator stands for any run of blanks."""
     if not cell.strip():
         return ()
-    return tuple(part.strip() for part in cell.split(None if separator == " " else separator))
+    if separator == " ":
+        return tuple(_BLANKS.split(cell.strip(BLANKS)))
+    names = tuple(part.strip() for part in cell.split(separator))
+    return names if names[-1] or len(names) == 1 else names[:-1]
 
 
 def kind_of(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +28,7 @@ class ClassList:
         if not lines:
             raise source.error("holds no class; expected one name a line, or a CSV file with index and display_name.")
         names = _of_table(lines, source) if Path(path).suffix == ".csv" else [line.strip() for line in lines]
+        names = [unicodedata.normalize("NFC", name) for name in names]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise source.error(f"names the class {twice!r} twice; rename one of them.")

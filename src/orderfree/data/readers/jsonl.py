@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...config import DataConfig
+from ...errors import DataError
 from ...types import Example
 from .checks import kind_of, label_list, text_value
 from .source import Source, readers
@@ -14,17 +15,22 @@ from .source import Source, readers
 
 @readers.register("jsonl")
 def read_jsonl(source: Source, options: DataConfig) -> Iterator[Example]:
+    fields = {options.text_field, options.labels_field, options.unknown_field, options.id_field}
     for line in source.lines():
-        if not line.strip():
-            continue
-        record = _record(line, source)
-        known = list(record)
-        text = text_value(record.get(options.text_field), options.text_field, source, known)
-        labels, unknown = _labels(record, options, source) if source.labelled else (None, ())
-        if "\\u" in line:
-            _refuse_half_characters(text, options.text_field, source)
-            _refuse_half_characters(str(record.get(options.id_field)), options.id_field, source)
-        yield Example(source.example_id(record.get(options.id_field)), text=text, labels=labels, unknown=unknown)
+        if line.strip():
+            example = source.unless_bad(options.skip_bad, _example, line, fields, options, source)
+            if example is not None:
+                yield example
+
+
+def _example(line: str, fields: set[str], options: DataConfig, source: Source) -> Example:
+    record = _record(line, fields, source)
+    text = text_value(record.get(options.text_field), options.text_field, source, list(record))
+    labels, unknown = _labels(record, options, source) if source.labelled else (None, ())
+    if "\\u" in line:
+        _refuse_half_characters(text, options.text_field, source)
+        _refuse_half_characters(str(record.get(options.id_field)), options.id_field, source)
+    return Example(source.example_id(record.get(options.id_field)), text=text, labels=labels, unknown=unknown)
 
 
 def _labels(
@@ -38,9 +44,19 @@ def _labels(
     return label_list(record.get(field), field, source, known), unknown
 
 
-def _record(line: str, source: Source) -> dict[str, Any]:
+def _record(line: str, fields: set[str], source: Source) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        """Of a key that stands twice, JSON would keep the last value without a word."""
+        if len(found := dict(pairs)) < len(pairs):
+            keys = [key for key, _ in pairs]
+            if twice := next((key for key in keys if key in fields and keys.count(key) > 1), None):
+                raise source.error(f"names the field {twice!r} twice; remove one of them.")
+        return found
+
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=once)
+    except DataError:
+        raise
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
         raise source.error(f"is not JSON ({reason}); expected one JSON object on each line.") from None

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from ...config import DataConfig
 from ...types import Example
-from .checks import split_labels
+from .checks import BLANKS, split_labels
 from .source import STDIN, Source, readers, sibling
 
 LABEL_PREFIX = "__label__"
 # Behind the last label exactly one blank is dropped, so that a text which begins with blanks stays what it was.
-_LEADING_LABELS = re.compile(rf"\s*((?:{LABEL_PREFIX}\S*\s+)*{LABEL_PREFIX}\S*)(?:\s|$)")
+_B, _NB = f"[{BLANKS}]", f"[^{BLANKS}]"
+_LEADING_LABELS = re.compile(rf"{_B}*((?:{LABEL_PREFIX}{_NB}*{_B}+)*{LABEL_PREFIX}{_NB}*)(?:{_B}|$)")
 
 
 @readers.register("fasttext")
@@ -22,7 +23,7 @@ def read_fasttext(source: Source, options: DataConfig) -> Iterator[Example]:
     """`__label__a __label__b the text`: labels stand at the start of the line."""
     for line in source.lines():
         found = _LEADING_LABELS.match(line)
-        names = [word.removeprefix(LABEL_PREFIX) for word in found[1].split()] if found else []
+        names = [word.removeprefix(LABEL_PREFIX) for word in split_labels(found[1], " ")] if found else []
         text = line[found.end() :] if found else line
         yield Example(source.example_id(None), text=text, labels=tuple(names) if source.labelled else None)
 
@@ -35,11 +36,14 @@ def read_libmultilabel(source: Source, options: DataConfig) -> Iterator[Example]
     for line in source.lines():
         cells = line.split("\t")
         width = width or len(cells)
-        if len(cells) != width or not fewest <= width <= 3:
+        if not fewest <= width <= 3 or (len(cells) != width and not options.skip_bad):
             raise source.error(
                 f"has {len(cells)} columns, expected {width if fewest <= width <= 3 else '2 or 3'}: "
                 "[id TAB] labels TAB text; remove tabs from the text."
             )
+        if len(cells) != width:
+            source.skip()
+            continue
         own_id = cells[0] if width == 3 else None
         labels = split_labels(cells[-2], " ") if source.labelled else None
         yield Example(source.example_id(own_id), text=cells[-1], labels=labels)

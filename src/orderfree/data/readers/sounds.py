@@ -5,22 +5,25 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...config import DataConfig
 from ...errors import DataError, MissingLibraryError
 from ...types import Example
-from ..logmel import FrontEnd
-from .checks import split_labels
+from ..audio.logmel import FrontEnd
+from .checks import cell_labels
 from .source import STDIN, Source, readers
 
 if TYPE_CHECKING:
-    from ..vggish import VGGish
+    from ..audio.vggish import VGGish
 
 SUFFIXES = (".wav", ".flac", ".ogg", ".aiff", ".aif")
 TAGS = "tags.csv"  # file,labels
+RATES = range(1000, 768_001)  # samples a second; a file that says 1 would be stretched ten thousand times
+LONGEST_SECONDS = 3600
+MOST_SAMPLES = 1 << 28  # of all channels
 
 
 @readers.register("sounds")
@@ -35,7 +38,7 @@ def read_sounds(source: Source, options: DataConfig) -> Iterator[Example]:
 def _front_end(options: DataConfig) -> FrontEnd | VGGish:
     if options.vggish is None:
         return FrontEnd(options.sample_rate, options.mel_bands, options.sound_window)
-    from ..vggish import VGGish  # only here: it imports torch
+    from ..audio.vggish import VGGish  # only here: it imports torch
 
     return VGGish(Path(options.vggish), None if options.vggish_pca is None else Path(options.vggish_pca))
 
@@ -49,6 +52,7 @@ def read_sound(path: Path) -> tuple[np.ndarray, int]:
     if not path.is_file():
         raise DataError("there is no such file; check the path, or the table that names it.", path)
     try:
+        _check_size(soundfile.info(path), path)
         samples, rate = soundfile.read(path, dtype="float32", always_2d=True)
     except (soundfile.SoundFileError, RuntimeError) as error:
         reason = str(error).rpartition(": ")[2].rstrip(".")
@@ -61,6 +65,22 @@ def read_sound(path: Path) -> tuple[np.ndarray, int]:
     if not mono.any():
         raise DataError("is silent, all samples are 0; leave it out.", path)
     return mono, int(rate)
+
+
+def _check_size(info: Any, path: Path) -> None:
+    """Known from the file's head, before memory is taken for it."""
+    if info.samplerate not in RATES:
+        raise DataError(
+            f"says that a second has {info.samplerate:,} samples, expected {RATES.start:,} … {RATES.stop - 1:,}; "
+            "convert it anew.",
+            path,
+        )
+    if info.frames > LONGEST_SECONDS * info.samplerate or info.frames * info.channels > MOST_SAMPLES:
+        raise DataError(
+            f"is {info.frames / info.samplerate:,.0f} seconds of {info.channels} channels, expected at most "
+            f"{LONGEST_SECONDS:,} seconds and {MOST_SAMPLES:,} samples; cut it into pieces.",
+            path,
+        )
 
 
 def _listed(source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tuple[str, ...] | None]]:
@@ -96,5 +116,5 @@ def _tagged(folder: Path, source: Source, options: DataConfig) -> Iterator[tuple
         file = folder / cells["file"]
         if not file.resolve().is_relative_to(folder.resolve()):
             raise table.error(f"names {cells['file']!r}, which is not inside {folder}; move it there.")
-        yield file, cells["file"], split_labels(cells[options.labels_field], options.label_separator)
+        yield file, cells["file"], cell_labels(cells[options.labels_field], options.label_separator, source.counts)
     source.line = None

@@ -9,7 +9,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -23,7 +23,7 @@ Made = TypeVar("Made")
 
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
-LONGEST_LINE = 1 << 28  # bytes; a small gzip file can hold a line that no memory does
+LONGEST_LINE = 1 << 25  # bytes; a small gzip file can hold a line that no memory does, and JSON takes 30 times as much
 
 
 class Reader(Protocol):
@@ -38,19 +38,49 @@ readers: Registry[Reader] = Registry("format")
 
 
 @dataclass
+class ReadCounts:
+    """What was noticed in a file and is no error."""
+
+    examples: int = 0
+    repeated_labels: int = 0  # examples that named a label more than once
+    cleaned_labels: int = 0  # examples with a label that had blanks around it or was not in Unicode's composed form
+    empty_texts: int = 0
+    unlabelled: int = 0  # examples that say they have no label
+    unknown: int = 0  # examples that say nothing is known of their labels
+    skipped: int = 0  # examples that were damaged and left out, where that is allowed
+    cells: int = 0  # cells that were split at data.label_separator
+    list_cells: int = 0  # cells that held a list such as "['a', 'b']" instead
+    position: int = field(default=0, compare=False)  # of the last example in its file; what is left out counts, too
+
+    def notes(self) -> Iterator[str]:
+        """What a user wants to know of it, one sentence each."""
+        if self.skipped:
+            yield f"{self.skipped:,} examples are damaged and were left out (data.skip_bad)"
+        if self.repeated_labels:
+            yield f"{self.repeated_labels:,} examples name a label more than once; each counts once"
+        if self.cleaned_labels:
+            yield (
+                f"{self.cleaned_labels:,} examples have labels with blanks around them or in decomposed Unicode; "
+                "they are read without these blanks and composed (NFC)"
+            )
+        if self.list_cells:
+            yield f"{self.list_cells:,} cells hold lists such as ['a', 'b'] and were read as lists"
+
+
+@dataclass
 class Source:
     path: str
     labelled: bool  # whether labels are wanted; if not, the file may lack them
     line: int | None = None  # where reading stands, counted from 1: a line of text,
     row: int | None = None  # or a row of a binary table
-    position: int = 0  # examples read so far
+    position: int = 0  # of the example in the file, counted from 0: one that is left out counts, too
     labels_path: str | None = None  # where labels have a file of their own
     file: str | None = None  # of a folder: the file reading has come to
     offset: int | None = None  # or a byte of a file of records, counted from 0
     part: range | None = (
         None  # of a Parquet table: the rows to read, counted from 0; an id that is missing is the row's
     )
-    skipped: int = 0  # what was damaged and left out, where that is allowed (data.skip_bad)
+    counts: ReadCounts = field(default_factory=ReadCounts)
 
     @property
     def name(self) -> str:
@@ -76,8 +106,13 @@ class Source:
         except DataError:
             if not skip_bad:
                 raise
-            self.skipped += 1
+            self.skip()
             return None
+
+    def skip(self) -> None:
+        """One example is left out; those behind it keep their positions."""
+        self.counts.skipped += 1
+        self.position += 1
 
     def example_id(self, value: Any) -> str:
         """The file's own id, or the example's position where it has none."""
@@ -91,6 +126,8 @@ class Source:
     def open(self) -> Iterator[IO[bytes]]:
         """The bytes of the file, unpacked; standard input is left open."""
         if self.path == STDIN:
+            if sys.stdin is None:
+                raise self.error("is closed; give a file.")
             yield sys.stdin.buffer
             return
         with self.open_file() as file:

@@ -16,10 +16,15 @@ import pyarrow.parquet as pq
 from ...config import DataConfig
 from ...errors import nearest
 from ...types import Example
-from .checks import label_list, split_labels, text_value
+from .checks import cell_labels, label_list, text_value
 from .source import Source, readers
 
-LARGEST_CELL = 1 << 28  # an unclosed quote swallows the rest of a file: stop before memory does
+LARGEST_CELL = 1 << 25  # an unclosed quote swallows the rest of a file: stop before memory does
+LARGEST_ROW = 1 << 26  # bytes of the columns that are read
+LARGEST_COLUMN = 1 << 28  # bytes of one column of a row group, where it is packed more tightly than data ever is
+LARGEST_RATIO = 1000
+WIDEST_NUMBER = 8
+PARQUET_ROWS = 16  # unpacked at once: a value that is stored once can stand in all of them
 ALL_OTHERS = ["*"]
 _FLAGS: dict[Any, bool] = {"0": False, "1": True, 0: False, 1: True}
 
@@ -58,19 +63,50 @@ def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
             columns = _choose(table.schema_arrow.names, options, source, options.features_field)
             part = source.part or range(table.metadata.num_rows)
             groups, read = _row_groups(table.metadata, part)
-            for batch in table.iter_batches(batch_size=1000, row_groups=groups, columns=columns.names()):
+            _check_sizes(table.metadata, groups, columns.names(), source)
+            for batch in table.iter_batches(batch_size=PARQUET_ROWS, row_groups=groups, columns=columns.names()):
                 before = max(part.start - read, 0)
                 wanted = batch.slice(before, max(part.stop - read - before, 0))
-                for number, row in enumerate(wanted.to_pylist(), start=read + before + 1):
-                    source.row = number
-                    if source.part is not None:
-                        source.position = number - 1
-                    features = _features(row, columns, table.schema_arrow, source)
-                    yield replace(_example(row, columns, options, source), features=features)
+                for number in range(len(wanted)):
+                    source.row = read + before + number + 1
+                    source.position = source.row - 1
+                    one = wanted.slice(number, 1)
+                    example = source.unless_bad(
+                        options.skip_bad, _parquet_example, one, columns, options, source, table.schema_arrow
+                    )
+                    if example is not None:
+                        yield example
                 read += len(batch)
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
             raise source.error(f"is not a readable Parquet file ({reason}); check the file or its format.") from None
+
+
+def _parquet_example(
+    row: pa.RecordBatch, columns: Columns, options: DataConfig, source: Source, schema: pa.Schema
+) -> Example:
+    if row.nbytes > LARGEST_ROW:
+        raise source.error(f"takes {row.nbytes:,} bytes, expected at most {LARGEST_ROW:,}; cut it into pieces.")
+    [values] = row.to_pylist()
+    features = _features(values, columns, schema, source)
+    return replace(_example(values, columns, options, source), features=features)
+
+
+def _check_sizes(metadata: pq.FileMetaData, groups: list[int], names: list[str], source: Source) -> None:
+    """A few kilobytes can stand for gigabytes, by compression or because a value is stored once and repeated: refused
+    where the footer shows that one value may be too large for memory, or that a list of a row is."""
+    for group in (metadata.row_group(number) for number in groups):
+        for column in (group.column(place) for place in range(group.num_columns)):
+            if column.path_in_schema.partition(".")[0] not in names:
+                continue
+            packed, unpacked = column.total_compressed_size, column.total_uncompressed_size
+            repeated = column.num_values * WIDEST_NUMBER if column.physical_type != "BYTE_ARRAY" else 0
+            size = max(unpacked, repeated)
+            if size > LARGEST_COLUMN and size > LARGEST_RATIO * packed:
+                raise source.error(
+                    f"the column {column.path_in_schema!r} would unpack {packed:,} bytes to {size:,}, "
+                    f"more than {LARGEST_RATIO:,} times as many; write the file anew in smaller row groups."
+                )
 
 
 def _row_groups(metadata: pq.FileMetaData, part: range) -> tuple[list[int], int]:
@@ -87,13 +123,18 @@ def _read_delimited(source: Source, options: DataConfig, delimiter: str) -> Iter
     if header is None:
         return
     columns = _choose(header, options, source)
-    for row in rows:
+
+    def example(row: list[str]) -> Example:
         if len(row) != len(header):
             raise source.error(
                 f"has {len(row)} cells, expected {len(header)} as in the header; "
                 "quote cells that hold the delimiter or a line break."
             )
-        yield _example(dict(zip(header, row, strict=True)), columns, options, source)
+        return _example(dict(zip(header, row, strict=True)), columns, options, source)
+
+    for row in rows:
+        if (made := source.unless_bad(options.skip_bad, example, row)) is not None:
+            yield made
 
 
 def _rows(source: Source, delimiter: str) -> Iterator[list[str]]:
@@ -190,7 +231,7 @@ def _example(row: dict[str, Any], columns: Columns, options: DataConfig, source:
 
 def _cell_labels(value: Any, column: str, options: DataConfig, source: Source) -> tuple[str, ...]:
     if isinstance(value, str):
-        return split_labels(value, options.label_separator)
+        return cell_labels(value, options.label_separator, source.counts)
     if options.classes is not None and isinstance(value, list):  # indices of the class list
         value = [str(label) if isinstance(label, int) else label for label in value]
     return label_list(value, column, source, [])

@@ -23,7 +23,7 @@ from .source import STDIN, Source, readers
 
 TFRECORD_FILES = "*.tfrecord"
 EMBEDDING, ID, LABELS = "audio_embedding", "video_id", "labels"
-LONGEST = 1 << 28  # a damaged length must not ask for all memory
+LONGEST = 1 << 26  # a damaged length must not ask for all memory
 
 
 @readers.register("tfrecord")
@@ -73,7 +73,7 @@ def _records(source: Source, skip_bad: bool) -> Iterator[bytes]:
             elif not skip_bad:
                 raise source.error(f"{problem}; get a whole copy of the file, or leave such records out (--skip-bad).")
             else:
-                source.skipped += 1
+                source.skip()
             if beyond:
                 return
             source.offset += 16 + length
@@ -101,19 +101,26 @@ class _Checksum:
 def _example(content: bytes, source: Source) -> Example:
     try:
         context, lists = _sequence_example(content)
-    except (ValueError, IndexError, UnicodeDecodeError):
+    except (ValueError, LookupError):
         raise source.error("is not a record of features (SequenceExample); check the file or its format.") from None
     frames = lists.get(EMBEDDING, [])
-    own_id = source.example_id(context[ID][0].decode("utf-8", "replace") if context.get(ID) else None)
+    given = context[ID][0] if context.get(ID) else None
+    own_id = source.example_id(given.decode("utf-8", "replace") if isinstance(given, bytes) else given)
     if not frames:
         raise source.error(f"clip {own_id} has no frames in {EMBEDDING!r}; leave it out, or use --skip-bad.")
+    if not all(isinstance(frame, bytes) for frame in frames):
+        raise source.error(f"clip {own_id} has numbers in {EMBEDDING!r}, expected 8-bit features as bytes.")
     widths = {len(frame) for frame in frames}
     if len(widths) > 1:
-        raise source.error(f"clip {own_id} has frames of {' and '.join(map(str, sorted(widths)))} features.")
+        raise source.error(f"clip {own_id} has frames of {' and '.join(map(str, sorted(widths)[:5]))} features.")
+    if widths == {0}:
+        raise source.error(f"clip {own_id} has frames without features; leave it out, or use --skip-bad.")
     labels = None
     if source.labelled:
         if LABELS not in context:
             raise source.error(f"clip {own_id} has no {LABELS!r}; expected class indices.")
+        if not all(isinstance(index, int) for index in context[LABELS]):
+            raise source.error(f"clip {own_id} has text in {LABELS!r}, expected class indices.")
         labels = tuple(str(index) for index in context[LABELS])
     return Example(own_id, features=np.frombuffer(b"".join(frames), np.uint8).reshape(len(frames), -1), labels=labels)
 
@@ -168,13 +175,14 @@ def _fields(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _varint(content: bytes, place: int) -> tuple[int, int]:
     """Seven bits a byte, the lowest first; the eighth says that more follow."""
-    value = shift = 0
-    while True:
+    value = 0
+    for shift in range(0, 64 + 6, 7):  # 64 bits are at most 10 bytes
         byte = content[place]
         value |= (byte & 0x7F) << shift
-        place, shift = place + 1, shift + 7
+        place += 1
         if byte < 0x80:
             return value, place
+    raise ValueError("a number has more than 64 bits")
 
 
 def _varints(content: bytes) -> Iterator[int]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...config import DataConfig
 from ...types import Example, SparseVector
-from .checks import split_labels
+from .checks import BLANKS, split_labels
 from .source import Source, readers
 
 LARGEST_INDEX = np.iinfo(np.int32).max
@@ -20,17 +20,22 @@ def read_libsvm(source: Source, options: DataConfig) -> Iterator[Example]:
     """`1,3 5:0.2 7:1.0`; a line that begins with a blank has no labels; `#` begins a comment."""
     for line in source.lines():
         content = line.partition("#")[0]
-        if not content:
-            continue
-        names, terms = "", content.split()
-        if not content[0].isspace() and (source.labelled or ":" not in terms[0]):
-            names, *terms = terms
-        if ":" in names:
-            raise source.error(
-                f"begins with {names!r}, expected labels such as 1,3; begin the line with a blank if it has none."
-            )
-        labels = split_labels(names, ",") if source.labelled else None
-        yield Example(source.example_id(None), features=_sparse(terms, source), labels=labels)
+        if content:
+            example = source.unless_bad(options.skip_bad, _example, content, source)
+            if example is not None:
+                yield example
+
+
+def _example(content: str, source: Source) -> Example:
+    names, terms = "", list(split_labels(content, " "))
+    if content[0] not in BLANKS and (source.labelled or ":" not in terms[0]):
+        names, *terms = terms
+    if ":" in names:
+        raise source.error(
+            f"begins with {names!r}, expected labels such as 1,3; begin the line with a blank if it has none."
+        )
+    labels = split_labels(names, ",") if source.labelled else None
+    return Example(source.example_id(None), features=_sparse(terms, source), labels=labels)
 
 
 def _sparse(terms: list[str], source: Source) -> SparseVector:

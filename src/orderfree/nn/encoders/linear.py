@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ...config import BagOptions
+from ...scoring.combination import Combination
 from ...types import BagInput, EncoderOutput
 from . import encoders
-from .combination import Combination
 
 
 class LinearOptions(BagOptions):

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from ...config import PositiveInt, Section
-from ...pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture
+from ...system.pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture
 from ...types import DenseInput, EncoderOutput, TokenInput
 from . import encoders
 

@@ -1,0 +1,67 @@
+"""In which order labels were generated: the paper's case study, and which methods say a pair both ways round."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+
+from .paper import DECODERS, METHODS, Row
+from .results import Result
+from .verdicts import FAILS, HOLDS, UNTOLD, Verdict, was_cut
+
+CASES: tuple[Row, ...] = (("seq2seq", "beam"), ("order-free-rnn", "beam"), ("ocd", "beam"), ("ocd-mtl", "joint"))
+CASES_SHOWN = 3
+ENOUGH_PAIRS = 20  # pairs met more than once, before their having one order only says something
+
+
+def pair_orders(results: Sequence[Result], decoder: str) -> tuple[int, int]:
+    """Pairs of labels that one model generated more than once, and how many of these in both orders; over all seeds."""
+    repeated = reversed_too = 0
+    for result in results:
+        ordered = Counter(
+            pair for example in result.examples for pair in combinations(example.predicted.get(decoder, ()), 2)
+        )
+        pairs = {frozenset(pair): (ordered[pair], ordered[pair[::-1]]) for pair in ordered}
+        repeated += sum(sum(times) > 1 for times in pairs.values())
+        reversed_too += sum(min(times) > 0 for times in pairs.values())
+    return repeated, reversed_too
+
+
+def order_verdict(results: Sequence[Result], decoder: str, both: bool) -> tuple[Verdict, str]:
+    """One pair in both orders proves that a method generates both; that it does not needs many pairs without any."""
+    if not results:
+        return UNTOLD, "not run yet"
+    repeated, reversed_too = pair_orders(results, decoder)
+    counted = f"{reversed_too} of {repeated} repeated pairs in both orders, in the sequences kept in the files"
+    if any(was_cut(result) for result in results):
+        return UNTOLD, f"cut before it flattened; {counted}"
+    if reversed_too:
+        return (HOLDS if both else FAILS), counted
+    if repeated < ENOUGH_PAIRS:
+        return UNTOLD, counted
+    return (FAILS if both else HOLDS), counted
+
+
+def case_study(results: Sequence[Result]) -> list[str]:
+    """Markdown: what four methods generated, in order, for the same documents; of each method the first seed.
+
+    Shown are documents of several labels about which the methods differ most. Empty without two methods to compare."""
+    rows: dict[Row, Result] = {}
+    for row in CASES:
+        having = [r for r in results if r.method == row[0] and any(row[1] in e.predicted for e in r.examples)]
+        if having:
+            rows[row] = min(having, key=lambda result: result.seed)
+    generated = {row: {e.id: e.predicted.get(row[1], []) for e in result.examples} for row, result in rows.items()}
+    targets = {e.id: e.target for result in rows.values() for e in result.examples if len(e.target) > 1}
+    shared = [name for name in targets if all(name in made for made in generated.values())]
+    if len(rows) < 2 or not shared:
+        return []
+    opinions = {name: len({tuple(made[name]) for made in generated.values()}) for name in shared}
+    cases = sorted(shared, key=lambda name: (-opinions[name], shared.index(name)))[:CASES_SHOWN]
+    lines = ["| Model | " + " | ".join(cases) + " |", "| --- |" + " --- |" * len(cases)]
+    lines.append("| Ground truth | " + " | ".join(", ".join(targets[name]) for name in cases) + " |")
+    for (method, decoder), made in generated.items():
+        title = METHODS[method] + (f", {DECODERS[decoder]}" if method == "ocd-mtl" else "")
+        lines.append(f"| {title} | " + " | ".join(", ".join(made[name]) or "(none)" for name in cases) + " |")
+    return lines

@@ -1,0 +1,1 @@
+"""What scores labels before the networks do: linear classifiers, neighbours, and their combination."""

@@ -1,0 +1,1 @@
+"""What touches the operating system: files, tensors in files, processor, pretrained weights."""

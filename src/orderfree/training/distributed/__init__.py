@@ -1,0 +1,1 @@
+"""One training run by several processes: `torchrun -m orderfree train …`."""
