@@ -27,6 +27,7 @@ SCORING = "linear"  # the encoder that scores labels itself, alone or as a part 
 RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
 
 
+REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted
 PRESETS = Path(__file__).parent / "presets"
 DEFAULT_PRESET = "fast"
 
@@ -251,7 +252,7 @@ def _objective(name: str | None, given: dict[str, Any], labels: LabelVocabulary)
 def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
     fewest = config.decoding.min_labels
     if fewest is None:
-        fewest = 0 if () in labels.combinations else 1
+        fewest = 0 if labels.empty_share >= REAL_SHARE else 1
     fewest = min(fewest, len(labels))
     most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
     decoding = config.decoding

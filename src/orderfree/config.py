@@ -69,6 +69,11 @@ class DataConfig(Section):
     label_case: Literal["keep", "lower", "upper"] = Field(
         "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
     )
+    empty: Literal["none", "unknown"] = Field(
+        "none",
+        description="what an example without labels says: that it has none, or that its labels are not known; the "
+        "latter is not trained on",
+    )
     label_columns: list[str] | None = Field(
         None,
         description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
@@ -214,7 +219,9 @@ class DecodingConfig(Section):
     )
     beam_width: Annotated[int, Field(gt=0, le=4096)] = Field(6, description="hypotheses kept per input")
     min_labels: Annotated[int, Field(ge=0)] | None = Field(
-        0, description="fewest labels to predict; null: 1 where every training example has a label, else 0"
+        0,
+        description="fewest labels to predict; null: 1, but 0 or 1 as validation prefers where at least 5 % of the "
+        "training examples have no label",
     )
     max_labels: PositiveInt | None = Field(
         None, description="most labels to predict; null: the longest set in training + 2"

@@ -14,15 +14,8 @@ from torch import Tensor
 
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
-from .decisions import (
-    BEST,
-    POWERS,
-    DecisionReport,
-    Decoded,
-    NamedThresholds,
-    find_decisions,
-    find_thresholds,
-)
+from .deciding import POWERS, DecisionReport, Decoded, find_decisions
+from .decisions import BEST, NamedThresholds, find_thresholds
 from .decoding.search import POWERED, membership, searches
 from .errors import DataError
 from .inference import Prediction, Predictor
@@ -64,7 +57,7 @@ def decode_corpus(
             with torch.inference_mode():
                 hypotheses = searches[POWERED](decode_input, replace(predictor.limits, br_power=power))
             sets[batch.rows] = _without_unknown(_best_sets(predictor, hypotheses), batch.unknown)
-    return Decoded(targets, outputs, at_powers)
+    return Decoded(predictor.limits, targets, outputs, at_powers)
 
 
 def _output(predictor: Predictor, decode_input: DecodeInput, decoder: str) -> Tensor:
@@ -92,8 +85,12 @@ def decide(
 ) -> DecisionReport:
     """How to decode for every metric, chosen on a validation corpus."""
     powers = [power for power in POWERS if power != predictor.limits.br_power] if POWERED in decoders else []
-    decoded = decode_corpus(predictor, corpus, decoders, powers)
-    return find_decisions(decoded, predictor.limits, predictor.trained.config.decoding.br_threshold, train)
+    choices = [predictor]
+    decoding = predictor.trained.config.decoding
+    if decoding.min_labels is None and predictor.limits.min_labels == 0:
+        choices.append(predictor.adjusted(min_labels=1))
+    decoded = [decode_corpus(each, corpus, decoders, powers) for each in choices]
+    return find_decisions(decoded, decoding.br_threshold, train)
 
 
 def thresholds_for(predictor: Predictor, examples: Iterable[Example], goal: str, decoder: str) -> NamedThresholds:

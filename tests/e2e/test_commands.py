@@ -112,6 +112,13 @@ def test_predict_keeps_order_and_ids_and_ignores_labels(
     assert cli("predict", model, tmp_path / "plain.jsonl").worked().out == as_user.out
 
 
+def test_predict_ends_with_how_much_was_predicted(cli: Cli, toy: Toy, model: Path) -> None:
+    ended = cli("predict", model, toy.new).worked()
+    counts = [len(record["labels"]) for record in ended.records()]
+    mean = sum(counts) / len(counts)
+    assert f"3 inputs predicted: {mean:.2f} labels each, {counts.count(0)} without any label" in ended.err
+
+
 def test_predict_reads_standard_input_with_a_format(
     cli: Cli, model: Path, toy: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

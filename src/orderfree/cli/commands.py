@@ -11,6 +11,7 @@ import typer
 
 from ..errors import OrderfreeError
 from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
+from .closing import PredictedCounts
 from .common import (
     AsJson,
     ConfigFile,
@@ -204,7 +205,7 @@ def predict(
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
     if alternatives and kind != "jsonl":
         raise OrderfreeError(f"--alternatives: {kind} does not hold them; write JSONL.")
-    truncated = 0
+    truncated, written = 0, PredictedCounts()
     with open_prediction_writer(out, kind, separator=data.label_separator) as writer:
         for prediction in predictor.predict(examples, [decoder]):
             record = prediction_record(predictor, prediction, decoder, parents, probs)
@@ -212,7 +213,9 @@ def predict(
                 others = prediction.label_sets[decoder].alternatives
                 record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in others]
             writer.write(record)
+            written.add(len(record["labels"]))
             truncated += prediction.truncated
+    say(written.sentence())
     if truncated:
         say(f"{truncated:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
 

@@ -70,6 +70,11 @@ class LabelVocabulary:
     def longest_set(self) -> int:
         return max(len(combination) for combination in self.combinations)
 
+    @property
+    def empty_share(self) -> float:
+        """The share of training examples that have no label."""
+        return self.combinations.get((), 0) / sum(self.combinations.values())
+
     def known(self, labels: Iterable[str]) -> list[int]:
         """Ids of the labels the model has; the others are left out."""
         return [self.ids[label] for label in labels if label in self.ids]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..build import encoder_options, featurizer_class
+from ..build import encoder_options, featurizer_class, search_limits
 from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
@@ -97,7 +97,7 @@ def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Itera
     if isinstance(data, str | Path):
         examples = read_examples(data, config.data, labelled=True, counts=counts)
     else:
-        examples = check_examples(data, counts)
+        examples = check_examples(data, counts, config.data.empty)
     return (example for example in examples if example.unknown is not None)
 
 
@@ -170,6 +170,7 @@ def prepare(
         "repeated_labels": counts.repeated_labels,
         "empty_texts": counts.empty_texts,
         "unknown_examples": counts.unknown,
+        "unlabelled_examples": counts.unlabelled,
         "skipped": counts.skipped,
         "texts": texts.found(),
     }
@@ -181,7 +182,7 @@ def prepare(
         )
     separator = config.data.label_separator if counts.cells else None
     named = dict(zip(labels.names, labels.counts, strict=True))
-    for note in (*_notes(provenance, config.data.max_words), *counts.notes(), *label_warnings(named, separator)):
+    for note in (*_notes(provenance, config, labels), *counts.notes(), *label_warnings(named, separator)):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
 
@@ -206,13 +207,26 @@ def _split(config: Config, train: Data, source: str) -> np.ndarray:
     return part_of
 
 
-def _notes(provenance: dict[str, Any], max_words: int) -> Iterator[str]:
+def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) -> Iterator[str]:
     if provenance["truncated"]:
-        yield f"{provenance['truncated']:,} texts were truncated to {max_words:,} words (data.max_words)"
+        yield f"{provenance['truncated']:,} texts were truncated to {config.data.max_words:,} words (data.max_words)"
+    if empty := provenance["unlabelled_examples"]:
+        examples = provenance["train_examples"] + provenance["valid_examples"]
+        fewest = search_limits(config, labels).min_labels
+        may = (
+            "a prediction may have none either"
+            if fewest == 0
+            else "a prediction has at least one label (--set decoding.min_labels=0 allows none)"
+        )
+        yield (
+            f"{empty:,} of {examples:,} examples have no label, which is learned; {may}. If these labels are "
+            "missing, leave such examples out with --set data.empty=unknown"
+        )
     if repeated := provenance["texts"]["repeated"]:
         other = provenance["texts"]["conflicting"]
         yield f"{repeated:,} texts stand in the training file before" + f", {other:,} with other labels" * bool(other)
     if provenance["empty_texts"]:
         yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
     if provenance["unknown_examples"]:
-        yield f"of {provenance['unknown_examples']:,} examples no label is known (null); they are left out"
+        why = "null" if config.data.empty == "none" else "empty or null"
+        yield f"of {provenance['unknown_examples']:,} examples no label is known ({why}); they are left out"

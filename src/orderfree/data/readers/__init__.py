@@ -122,7 +122,9 @@ def read_examples(
     classes = ClassList.read(options.classes) if options.classes and labelled else None
     yielded = 0
     for example in readers[name](source, options):
-        good = source.unless_bad(options.skip_bad, checked, example, source, classes, options.label_case)
+        good = source.unless_bad(
+            options.skip_bad, checked, example, source, classes, options.label_case, empty=options.empty
+        )
         if good is not None:
             source.counts.position = source.position
             yield good
@@ -134,9 +136,11 @@ def read_examples(
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 
 
-def check_examples(examples: Iterable[Example], counts: ReadCounts | None = None) -> Iterator[Example]:
+def check_examples(
+    examples: Iterable[Example], counts: ReadCounts | None = None, empty: str = "none"
+) -> Iterator[Example]:
     """Examples made in memory, checked as those of a file are."""
     source = Source("the examples", labelled=True, counts=ReadCounts() if counts is None else counts)
     for place, example in enumerate(examples):
         source.row = place + 1
-        yield checked(example, source, clean=False)  # whoever made them compares with the names they have
+        yield checked(example, source, clean=False, empty=empty)  # whoever made them compares with the names they have

@@ -27,10 +27,16 @@ _LIST = re.compile(rf"\[\s*+(?:(?:{_QUOTED})\s*+,?+\s*+)*+\]")  # of Python, as 
 
 
 def checked(
-    example: Example, source: Source, classes: ClassList | None = None, case: str = "keep", clean: bool = True
+    example: Example,
+    source: Source,
+    classes: ClassList | None = None,
+    case: str = "keep",
+    clean: bool = True,
+    empty: str = "none",
 ) -> Example:
     """The example with each of its labels once, or the error that says what is wrong with it.
 
+    `empty`: whether an example without labels has none, or its labels are unknown.
     With a class list, labels may be its indices and come out as its names. `clean`: labels lose the blanks around them
     and are composed (NFC), then take the `case` that is wanted."""
     counts = source.counts
@@ -45,6 +51,8 @@ def checked(
         repeated = len(unique) < len(labels)
         if unique != example.labels or unknown != example.unknown:
             example = dataclasses.replace(example, labels=unique, unknown=unknown)
+        if empty == "unknown" and not unique and not unknown:
+            example = dataclasses.replace(example, unknown=None)
     # counted once nothing is wrong with it
     counts.examples += 1
     counts.empty_texts += example.text is not None and not example.text.strip()
