@@ -26,13 +26,12 @@ from transformers import BartConfig, BartForConditionalGeneration
 from transformers.modeling_outputs import BaseModelOutput
 from turns import alternate, ratio
 
-from orderfree.build import build_network, build_objective, load_config
+from orderfree.build import build_criterion, build_network, load_config
 from orderfree.checkpoint import versions
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.rollout import follow
 from orderfree.nn.label_decoder import LabelDecoder
-from orderfree.objectives.multitask import multitask
-from orderfree.types import EncoderOutput, TokenInput
+from orderfree.training.step import losses
+from orderfree.types import Batch, EncoderOutput, TokenInput
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS, WORDS, VOCABULARY, LABELS, TARGETS = 32, 100, 20_000, 90, 3
@@ -66,18 +65,11 @@ def libmultilabel_update(network: nn.Module, words: torch.Tensor, targets: torch
 
 def our_update(row: str, words: torch.Tensor, targets: torch.Tensor) -> Callable[[], None]:
     config = load_config(ROOT / "configs" / "reuters" / f"{row}.yaml")
-    network, objective = build_network(config, VOCABULARY, LABELS), build_objective(config, torch.arange(LABELS + 1))
-    inputs, limits = TokenInput(words, torch.full((DOCUMENTS,), WORDS)), torch.full((DOCUMENTS,), STEPS)
-
-    def roll(step: Any, state: Any) -> Any:
-        assert objective is not None
-        return follow(objective.plan(0.0), step, state, targets, objective.rank, limits)
-
-    def loss() -> torch.Tensor:
-        output = network(inputs, roll if objective is not None else None)
-        return multitask(output, targets, objective, config.objective.br_weight, config.objective.normalise).total
-
-    return learning(network, loss)
+    config.objective.max_steps, config.objective.extra_steps = STEPS, None
+    network, criterion = build_network(config, VOCABULARY, LABELS), build_criterion(config, range(LABELS))
+    inputs = TokenInput(words, torch.full((DOCUMENTS,), WORDS))
+    batch = Batch(inputs, targets, torch.arange(DOCUMENTS))
+    return learning(network, lambda: losses(network, criterion, batch).total)
 
 
 def searching(states: torch.Tensor) -> dict[str, Callable[[], Any]]:

@@ -11,7 +11,6 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,14 +24,15 @@ from orderfree.checkpoint import versions
 from orderfree.config import DataConfig
 from orderfree.data.writers import write_examples
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.rollout import follow
+from orderfree.decoding.rollout import RolloutTask
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.nn.narrow import narrowed
-from orderfree.objectives.multitask import multitask
+from orderfree.objectives.multitask import Criterion, multitask
 from orderfree.objectives.ocd import OCD, OCDOptions
 from orderfree.testing.toy import generated_documents
 from orderfree.training.candidates import draw_candidates
 from orderfree.training.prepare import prepare
+from orderfree.training.step import score_rollout
 from orderfree.types import EncoderOutput, ModelOutput, RolloutPlan, TokenInput
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,17 +56,14 @@ def decoder_update(labels: int, sampled: int | None = None) -> Callable[[], Any]
     decoder = LabelDecoder(labels, HIDDEN, 64, HIDDEN, 1, 0.0)
     given, targets = encoded(), torch.zeros(ROWS, labels, dtype=torch.bool)
     targets.scatter_(1, torch.randint(0, labels, (ROWS, TARGETS)), True)
-    objective = OCD(OCDOptions(), torch.arange(labels + 1))
+    criterion = Criterion(OCD(OCDOptions(), torch.arange(labels + 1)))
     limits = torch.full((ROWS,), TARGETS + 3)
 
     def update() -> None:
         now, wanted, few = narrow(decoder, targets, sampled)
-        state = now.start(given)
-        with torch.no_grad():
-            rank = torch.arange(now.num_labels + 1)
-            rollout = replace(follow(RolloutPlan("sample"), now.step, state, wanted, rank, limits), labels=few)
-        logits, _ = now.unroll(rollout.inputs(now.num_labels), state)
-        multitask(ModelOutput(None, rollout, logits), targets, objective, 0.0, "sequence").total.backward()
+        task = RolloutTask(wanted, torch.arange(now.num_labels + 1), limits, labels=few)
+        scored = score_rollout(now, given, RolloutPlan("sample"), task)
+        multitask(criterion, ModelOutput(None, scored), targets).total.backward()
         decoder.zero_grad()
 
     return update

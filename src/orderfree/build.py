@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from .config import Config, ModelConfig, Section, apply_setting, check, read_yaml
 from .data.featurizers import Featurizer, InputSize, kinds
@@ -22,6 +24,7 @@ from .nn.residual_decoder import ResidualDecoder
 from .nn.seq2set_decoder import Seq2SetDecoder
 from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
+from .objectives.multitask import Criterion
 
 SCORING = "linear"  # the encoder that scores labels itself, alone or as a part of a hybrid
 RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
@@ -232,20 +235,21 @@ def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDe
     )
 
 
-def build_objective(config: Config, labels: LabelVocabulary) -> SequenceObjective | None:
-    return _objective(config.objective.sequence, config.objective.sequence_options, labels)
+def build_criterion(config: Config, labels: Sized) -> Criterion:
+    """What training minimises; `labels` are numbered from frequent to rare."""
+    settings, rank = config.objective, torch.arange(len(labels) + 1)  # (L + 1,)
+    return Criterion(
+        _objective(settings.sequence, settings.sequence_options, rank),
+        _objective(settings.second, settings.second_options, rank),
+        settings,
+    )
 
 
-def build_second_objective(config: Config, labels: LabelVocabulary) -> SequenceObjective | None:
-    return _objective(config.objective.second, config.objective.second_options, labels)
-
-
-def _objective(name: str | None, given: dict[str, Any], labels: LabelVocabulary) -> SequenceObjective | None:
+def _objective(name: str | None, options: dict[str, Any], rank: Tensor) -> SequenceObjective | None:
     if name is None:
         return None
     entry = objectives[name]
-    options = entry.Options.model_validate(given)  # type: ignore[attr-defined]
-    objective: SequenceObjective = entry(options, torch.arange(len(labels) + 1))  # ids run from frequent to rare
+    objective: SequenceObjective = entry(entry.Options.model_validate(options), rank)  # type: ignore[attr-defined]
     return objective
 
 

@@ -180,8 +180,12 @@ class RolloutPlan:
     baseline: str | None = None  # policy of the sequences to compare with
 
 
-# roll(step, state) -> Rollout: a policy bound to its targets, handed to the model by the training loop.
-Roll = Callable[[Step, DecoderState], Rollout]
+@dataclass(frozen=True, slots=True)
+class ScoredRollout:
+    """A rollout and what the label decoder says at each of its steps."""
+
+    rollout: Rollout
+    logits: Tensor  # (B, K, L + 1) o_t
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +193,8 @@ class ModelOutput:
     """What one training pass of the model gives; None where the model has no such decoder."""
 
     br_logits: Tensor | None  # (B, L)
-    rollout: Rollout | None
-    sequence_logits: Tensor | None  # (B, K, L + 1), o_t at every step of the rollout
-    second_rollout: Rollout | None = None
-    second_logits: Tensor | None = None  # (B, K, L + 1) at every step of that one
+    sequence: ScoredRollout | None = None
+    second: ScoredRollout | None = None  # of the second objective
 
 
 @dataclass(frozen=True, slots=True)

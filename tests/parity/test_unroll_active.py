@@ -8,8 +8,7 @@ from torch import Tensor
 
 from orderfree.nn.br_decoder import BRDecoder
 from orderfree.nn.chain_decoder import ChainDecoder
-from orderfree.nn.label_decoder import LabelDecoder
-from orderfree.nn.model import group_by_length, unroll_active
+from orderfree.nn.label_decoder import LabelDecoder, group_by_length, unroll_active
 from orderfree.nn.seq2set_decoder import Seq2SetDecoder
 from orderfree.nn.sgm_decoder import SGMDecoder
 from orderfree.types import EncoderOutput

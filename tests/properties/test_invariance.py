@@ -13,16 +13,16 @@ from torch import Tensor
 
 from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits
-from orderfree.decoding.rollout import Policy, roll_out
+from orderfree.decoding.rollout import RolloutTask
 from orderfree.decoding.search import searches
 from orderfree.nn.model import OrderFreeModel
 from orderfree.objectives import objectives
-from orderfree.objectives.multitask import multitask
-from orderfree.types import DecodeInput, ModelOutput, Rollout, TokenInput
+from orderfree.objectives.multitask import Criterion, multitask, step_losses
+from orderfree.training.step import score_rollout
+from orderfree.types import DecodeInput, ModelOutput, RolloutPlan, TokenInput
 
 LABELS, WORDS = 5, 20
 quick = settings(max_examples=15, deadline=None, derandomize=True)
-argmax = Policy(lambda c: c.logits.masked_fill(c.taken, float("-inf")).argmax(dim=-1))
 
 
 def small_model(seed: int = 0, layers: int = 2) -> OrderFreeModel:
@@ -67,8 +67,10 @@ def random_inputs(seed: int, rows: int = 6) -> tuple[TokenInput, Tensor]:
 
 
 def forward(network: OrderFreeModel, inputs: TokenInput, targets: Tensor, rank: Tensor) -> ModelOutput:
-    limits = torch.full((len(targets),), LABELS + 1)
-    return network(inputs, lambda step, state: roll_out(argmax, step, state, targets, rank, limits))
+    """Both decoders on the model's own greedy sequences."""
+    encoded, task = network.encoder(inputs), RolloutTask(targets, rank, torch.full((len(targets),), LABELS + 1))
+    scored = score_rollout(network.label_decoder, encoded, RolloutPlan("best"), task)
+    return ModelOutput(network.br_decoder(encoded), scored)
 
 
 permutations = st.permutations(range(LABELS)).map(lambda ids: torch.tensor([*ids, LABELS]))
@@ -84,16 +86,16 @@ def test_permuting_label_ids_permutes_everything_and_leaves_the_loss(new_id: Ten
     new_targets, rank = targets[:, old[:-1]], torch.arange(LABELS + 1)
     entry = objectives[name]
     before, after = forward(network, inputs, targets, rank), forward(twin, inputs, new_targets, rank[old])
-    assert torch.equal(new_id[before.rollout.sequence], after.rollout.sequence)
-    assert torch.equal(before.rollout.active, after.rollout.active)
+    first, second = before.sequence, after.sequence
+    assert torch.equal(new_id[first.rollout.sequence], second.rollout.sequence)
+    assert torch.equal(first.rollout.active, second.rollout.active)
     assert torch.allclose(before.br_logits[:, old[:-1]], after.br_logits, atol=1e-5)
-    assert torch.allclose(before.sequence_logits[..., old], after.sequence_logits, atol=1e-5)
+    assert torch.allclose(first.logits[..., old], second.logits, atol=1e-5)
 
     objective, renamed = entry(entry.Options(), rank), entry(entry.Options(), rank[old])
-    losses = objective.step_losses(before.sequence_logits, before.rollout, targets)
-    assert torch.allclose(losses, renamed.step_losses(after.sequence_logits, after.rollout, new_targets), atol=1e-4)
+    assert torch.allclose(step_losses(objective, first, targets), step_losses(renamed, second, new_targets), atol=1e-4)
     totals = [
-        multitask(output, wanted, own, 1.0, "sequence").total
+        multitask(Criterion(own), output, wanted).total
         for output, wanted, own in ((before, targets, objective), (after, new_targets, renamed))
     ]
     assert totals[0].item() == pytest.approx(totals[1].item(), abs=1e-4)
@@ -155,11 +157,10 @@ def test_padding_and_batch_order_change_no_loss(seed: int) -> None:
     rank = torch.arange(LABELS + 1)
     entry = objectives["ocd"]
     objective = entry(entry.Options(), rank)
-    output = forward(network, inputs, targets, rank)
-    expected = objective.step_losses(output.sequence_logits, output.rollout, targets) * output.rollout.active
+    scored = forward(network, inputs, targets, rank).sequence
+    expected = step_losses(objective, scored, targets)
     order = torch.arange(len(targets)).flip(0)
     padded = torch.cat([inputs.ids, torch.full((len(targets), 4), 3)], dim=1)
-    again = forward(network, TokenInput(padded[order], inputs.lengths[order]), targets[order], rank)
-    losses = objective.step_losses(again.sequence_logits, again.rollout, targets[order]) * again.rollout.active
-    assert torch.allclose(losses, expected[order], atol=1e-4)
-    assert isinstance(again.rollout, Rollout)
+    again = forward(network, TokenInput(padded[order], inputs.lengths[order]), targets[order], rank).sequence
+    assert torch.equal(again.rollout.sequence, scored.rollout.sequence[order])
+    assert torch.allclose(step_losses(objective, again, targets[order]), expected[order], atol=1e-4)

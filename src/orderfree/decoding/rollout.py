@@ -57,35 +57,29 @@ policies.register("teacher")(
 )
 
 
-def follow(
-    plan: RolloutPlan,
-    step: Step,
-    state: DecoderState,
-    targets: Tensor,
-    rank: Tensor,
-    limits: Tensor,
-    barred: Tensor | None = None,
-) -> Rollout:
-    """The rollouts an objective asked for; labels that are barred (B, L) are never chosen."""
-    rollout = roll_out(policies[plan.policy], step, state, targets, rank, limits, plan.teacher_ratio, barred)
-    rollout = replace(rollout, barred=barred)
+@dataclass(frozen=True, slots=True)
+class RolloutTask:
+    """What the label sequences of a batch are rolled out against."""
+
+    targets: Tensor  # (B, L) bool
+    rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last
+    limits: Tensor  # (B,) most steps of each row
+    barred: Tensor | None = None  # (B, L) bool, labels that no policy may choose; None: none
+    labels: Tensor | None = None  # (C,) what the labels of this task are called in the model; None: it has all of them
+
+
+def follow(plan: RolloutPlan, step: Step, state: DecoderState, task: RolloutTask) -> Rollout:
+    """The rollouts an objective asked for."""
+    rollout = roll_out(policies[plan.policy], step, state, task, plan.teacher_ratio)
+    rollout = replace(rollout, barred=task.barred, labels=task.labels)
     if plan.baseline is None:
         return rollout
-    compared = roll_out(policies[plan.baseline], step, state, targets, rank, limits, barred=barred)
+    compared = roll_out(policies[plan.baseline], step, state, task)
     return replace(rollout, baseline=compared.sequence)
 
 
-def roll_out(
-    policy: Policy,
-    step: Step,
-    state: DecoderState,
-    targets: Tensor,
-    rank: Tensor,
-    limits: Tensor,
-    teacher_ratio: float = 1.0,
-    barred: Tensor | None = None,
-) -> Rollout:
-    """targets (B, L) bool, rank (L + 1,), limits (B,) most steps of each row -> sequences chosen by the policy.
+def roll_out(policy: Policy, step: Step, state: DecoderState, task: RolloutTask, teacher_ratio: float = 1.0) -> Rollout:
+    """Label sequences (B, K) chosen by the policy, each of at most its limit of steps.
 
     With a teacher_ratio below 1 (scheduled sampling) the decoder is fed, each time with that probability, the chosen
     label, else one it samples itself; what was chosen stays the target.
@@ -93,6 +87,7 @@ def roll_out(
     Rows that have ended cost nothing: they are left out of the batch as soon as a quarter of it has ended (leaving
     them out at every step would copy the encoder's states each time).
     """
+    targets, limits = task.targets, task.limits
     inputs, num_labels = targets.shape
     eos, steps = num_labels, int(limits.max())
     device = targets.device
@@ -104,15 +99,15 @@ def roll_out(
     rows = torch.arange(inputs, device=device)  # (r,) rows still in the batch
     running = torch.ones_like(rows, dtype=torch.bool)  # (r,)
     taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1) labels fed so far
-    if barred is not None:
-        taken[:, :eos] = barred  # as if they had been: no policy chooses them
+    if task.barred is not None:
+        taken[:, :eos] = task.barred  # as if they had been: no policy chooses them
     missing = torch.cat([targets, ~targets.any(dim=1, keepdim=True)], dim=1)  # (r, L + 1)
     previous = torch.full_like(rows, num_labels)  # (r,) the start symbol
     for t in range(steps):
         logits = None
         if asks_model:
             logits, state = step(previous, state)  # (r, L + 1)
-        chosen = policy.choose(Choice(logits, taken, missing, rank)).masked_fill(~running, eos)  # (r,)
+        chosen = policy.choose(Choice(logits, taken, missing, task.rank)).masked_fill(~running, eos)  # (r,)
         previous = chosen
         if logits is not None and teacher_ratio < 1:
             previous = _schedule(chosen, logits, taken, teacher_ratio)

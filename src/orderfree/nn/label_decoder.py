@@ -1,14 +1,35 @@
-"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3)."""
+"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3), and how any label decoder
+scores sequences."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from ..types import DecoderState, EncoderOutput
 from .attention import Attention
+
+
+class SequenceDecoder(Protocol):
+    """What rollouts, searches and training call of a label decoder."""
+
+    num_labels: int
+
+    @property
+    def first_stage(self) -> SequenceDecoder: ...
+
+    def start(self, encoded: EncoderOutput) -> DecoderState: ...
+
+    def step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]: ...
+
+    def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]: ...
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]: ...
 
 
 class LabelDecoder(nn.Module):
@@ -82,3 +103,41 @@ class LabelDecoder(nn.Module):
         """previous (R,) -> logits (R, L + 1) and the next state."""
         logits, state = self.unroll(previous[:, None], state)
         return logits[:, 0], state
+
+
+COPYING = 16  # multiplications in the time it takes to copy one number of the encoder's states, there and back
+SPARED = 1 / 32  # of all steps: a cut that saves less is not made, for small groups run slower
+
+
+def unroll_active(decoder: SequenceDecoder, inputs: Tensor, active: Tensor, state: DecoderState) -> Tensor:
+    """Logits (B, K, L + 1) of sequences that end early; zero after their end, where nothing is learned.
+
+    A few long sequences among many short ones would run all of them to their end. Where it pays, rows are grouped by
+    length, and each group runs to its own end only."""
+    rows, steps = active.shape
+    lengths = active.sum(dim=1)  # (B,)
+    groups = group_by_length(torch.bincount(lengths, minlength=steps + 1).tolist(), SPARED * rows * steps)
+    saved = rows * steps - sum(size * last for size, _, last in groups)
+    weights = sum(parameter.numel() for parameter in decoder.parameters())  # about what a step of a row multiplies by
+    if saved * weights <= COPYING * state.memory.numel():
+        return decoder.unroll(inputs, state)[0]
+    logits = state.hidden.new_zeros(rows, steps, decoder.num_labels + 1)  # (B, K, L + 1)
+    for _, first, last in groups:
+        kept = ((lengths >= first) & (lengths <= last)).nonzero()[:, 0]  # (b,)
+        logits[kept, :last], _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+    return logits
+
+
+def group_by_length(counts: list[int], spared: float, first: int = 0) -> list[tuple[int, int, int]]:
+    """Rows of each length from 0, and steps a cut must save -> groups (rows, shortest, longest) of those from `first`.
+
+    A cut at length k spares every row up to k the steps from there to the longest; the best cut is made, then the best
+    of either side, for as long as it is worth it."""
+    longest = len(counts) - 1
+    ended = list(accumulate(counts[first:]))
+    saved = [rows * (longest - length) for length, rows in enumerate(ended, start=first)]
+    most = max(saved)
+    if most < spared or most == 0:
+        return [(ended[-1], first, longest)] if ended[-1] else []
+    cut = first + saved.index(most)
+    return group_by_length(counts[: cut + 1], spared, first) + group_by_length(counts, spared, cut + 1)

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from ..types import DecoderState, EncoderOutput
+from ..decoding.rollout import RolloutTask, policies, roll_out
+from ..types import DecoderState, EncoderOutput, Rollout
 from .label_decoder import LabelDecoder
 
 LONGEST = 25  # labels the sequence decoder may name
@@ -36,32 +37,22 @@ class Seq2SetDecoder(LabelDecoder):
     def start(self, encoded: EncoderOutput) -> DecoderState:
         first = self.sequence_decoder
         begin = first.start(encoded)
-        inputs, running = self._greedy(begin)  # (B, K), (B, K)
-        output, _, _ = first.recur(first.dropout(first.embed(inputs)), begin)  # (B, K, D)
-        named = torch.tanh(self.read(output)) * running[..., None]  # (B, K, H)
+        rollout = self._greedy(begin)
+        fed = rollout.inputs(self.num_labels)  # (B, K)
+        output, _, _ = first.recur(first.dropout(first.embed(fed)), begin)  # (B, K, D)
+        named = torch.tanh(self.read(output)) * rollout.active[..., None]  # (B, K, H)
         state = super().start(encoded)
         return replace(
             state,
             memory=torch.cat([encoded.states, named], dim=1),  # (B, T + K, H)
-            mask=torch.cat([encoded.mask, running], dim=1),  # (B, T + K)
+            mask=torch.cat([encoded.mask, rollout.active], dim=1),  # (B, T + K)
         )
 
     @torch.no_grad()
-    def _greedy(self, state: DecoderState) -> tuple[Tensor, Tensor]:
-        """What the sequence decoder is fed when it follows itself, (B, K), and where it has not ended yet, (B, K)."""
-        rows, eos = state.hidden.shape[1], self.num_labels
-        previous = torch.full((rows,), eos, device=state.hidden.device)  # (B,)
-        taken = torch.zeros(rows, eos + 1, dtype=torch.bool, device=previous.device)  # (B, L + 1)
-        alive = torch.ones_like(previous, dtype=torch.bool)  # (B,)
-        fed, running = [], []
-        for _ in range(min(LONGEST, eos + 1)):
-            fed.append(previous)
-            running.append(alive)
-            logits, state = self.sequence_decoder.step(previous, state)  # (B, L + 1)
-            previous = logits.masked_fill(taken, float("-inf")).argmax(dim=-1).masked_fill(~alive, eos)
-            taken = taken.scatter(1, previous[:, None], True)
-            taken[:, eos] = False
-            alive = alive & (previous != eos)
-            if not alive.any():
-                break
-        return torch.stack(fed, dim=1), torch.stack(running, dim=1)
+    def _greedy(self, state: DecoderState) -> Rollout:
+        """The sequence decoder's most probable label at every step."""
+        rows, labels = state.hidden.shape[1], self.num_labels
+        targets = torch.zeros(rows, labels, dtype=torch.bool, device=state.hidden.device)  # (B, L); none: it is free
+        rank = torch.arange(labels + 1, device=targets.device)  # (L + 1,)
+        limits = torch.full((rows,), min(LONGEST, labels + 1), device=targets.device)  # (B,)
+        return roll_out(policies["best"], self.sequence_decoder.step, state, RolloutTask(targets, rank, limits))

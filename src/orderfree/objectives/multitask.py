@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..types import LossTerms, LossWeights, ModelOutput, Rollout
+from ..config import ObjectiveConfig
+from ..types import LossTerms, LossWeights, ModelOutput, Rollout, ScoredRollout
 from . import SequenceObjective
 
 
@@ -26,41 +28,52 @@ def binary_cross_entropy(logits: Tensor, targets: Tensor, focus: float = 0.0, we
     return (losses if weights is None else losses * weights).sum() / len(logits)
 
 
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """What an update minimises: the objectives of the label decoder, and the settings that weigh all losses."""
+
+    sequence: SequenceObjective | None
+    second: SequenceObjective | None = None  # trained beside it
+    settings: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+
+
 def multitask(
+    criterion: Criterion,
     output: ModelOutput,
     targets: Tensor,
-    objective: SequenceObjective | None,
-    br_weight: float,
-    normalise: str,
-    second: SequenceObjective | None = None,
-    second_weight: float = 1.0,
-    br_focus: float = 0.0,
     weights: LossWeights = LossWeights(),  # noqa: B008  (frozen: there is one for all calls)
-    steps_of: Callable[[Tensor], Tensor] = Tensor.sum,
+    count_steps: Callable[[Tensor], Tensor] = Tensor.sum,
 ) -> LossTerms:
     """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out.
 
-    A second objective of the label decoder is added in the same way. `steps_of` counts the steps that are active, for
-    `normalise` "step"; processes that share a batch count those of all."""
-    terms: dict[str, Tensor] = {}
+    A second objective of the label decoder is added in the same way. `count_steps` counts the steps that are active,
+    for `normalise` "step"; processes that share a batch count those of all."""
+    settings, terms = criterion.settings, dict[str, Tensor]()
     total = torch.zeros((), device=targets.device)
-    for name, own, logits, rollout, weight in (
-        ("sequence", objective, output.sequence_logits, output.rollout, 1.0),
-        ("second", second, output.second_logits, output.second_rollout, second_weight),
+    for name, objective, scored, weight in (
+        ("sequence", criterion.sequence, output.sequence, 1.0),
+        ("second", criterion.second, output.second, settings.second_weight),
     ):
-        if own is not None and logits is not None and rollout is not None:
-            wanted = targets if rollout.labels is None else targets[:, rollout.labels]  # (B, L) or (B, C)
-            losses = own.step_losses(_possible(logits, rollout), rollout, wanted) * rollout.active  # (B, K)
-            if weights.sequences is not None:
-                losses = losses * weights.sequences[:, None]
+        if objective is not None and scored is not None:
+            losses = step_losses(objective, scored, targets, weights.sequences)  # (B, K)
             # Eq. 10 sums over the steps of a sequence
-            divisor = len(targets) if normalise == "sequence" else steps_of(rollout.active)
-            terms[name] = losses.sum() / divisor
+            per_step = settings.normalise == "step"
+            terms[name] = losses.sum() / (count_steps(scored.rollout.active) if per_step else len(targets))
             total = total + weight * terms[name]
     if output.br_logits is not None:
-        terms["br"] = binary_cross_entropy(output.br_logits, targets, br_focus, weights.decisions)
-        total = total + br_weight * terms["br"]
+        terms["br"] = binary_cross_entropy(output.br_logits, targets, settings.br_focus, weights.decisions)
+        total = total + settings.br_weight * terms["br"]
     return LossTerms(total, {name: term.detach() for name, term in terms.items()})
+
+
+def step_losses(
+    objective: SequenceObjective, scored: ScoredRollout, targets: Tensor, weights: Tensor | None = None
+) -> Tensor:
+    """(B, K) losses of the steps of a rollout, 0 after its end; each row counts `weights` (B,) times."""
+    rollout = scored.rollout
+    wanted = targets if rollout.labels is None else targets[:, rollout.labels]  # (B, L) or (B, C)
+    losses = objective.step_losses(_possible(scored.logits, rollout), rollout, wanted) * rollout.active  # (B, K)
+    return losses if weights is None else losses * weights[:, None]
 
 
 NEVER = -1e9  # logit of what is no action; finite: 0 times it is 0

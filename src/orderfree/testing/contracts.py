@@ -25,7 +25,7 @@ from ..data.featurizers import kinds
 from ..data.readers import read_examples
 from ..data.writers import WRITERS, write_examples
 from ..decoding.beam import Limits
-from ..decoding.rollout import follow, policies
+from ..decoding.rollout import RolloutTask, follow, policies
 from ..decoding.search import searches
 from ..errors import OrderfreeError
 from ..nn.encoders import encoders
@@ -70,9 +70,9 @@ def check_encoder(name: str) -> None:
     if any(weights.requires_grad for weights in encoder.parameters()):  # those of a solved encoder do not
         _check_gradients(name, encoder, featurizer.collate(rows))
     network = build_network(config, featurizer.input_size, LABELS).eval()
-    output = network(featurizer.collate(rows))
-    assert output.br_logits is not None
-    assert output.br_logits.shape == (len(rows), LABELS), f"encoder {name!r}: does not fit under the decoders."
+    assert network.br_decoder is not None
+    br_logits = network.br_decoder(network.encoder(featurizer.collate(rows)))  # (B, L)
+    assert br_logits.shape == (len(rows), LABELS), f"encoder {name!r}: does not fit under the decoders."
 
 
 def check_objective(name: str) -> None:
@@ -269,7 +269,7 @@ def _rollout(objective: Any, targets: Tensor) -> Rollout:
     step, state = prefix_model(len(targets), targets.shape[1], seed=5)
     torch.manual_seed(5)
     limits = torch.full((len(targets),), targets.shape[1] + 2)
-    return follow(objective.plan(done=1.0), step, state, targets, objective.rank, limits)
+    return follow(objective.plan(done=1.0), step, state, RolloutTask(targets, objective.rank, limits))
 
 
 def _with_each(rollout: Rollout, change: Callable[[Tensor], Tensor]) -> Rollout:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,23 +16,19 @@ import numpy as np
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from ..build import build_objective, build_second_objective, decoders_of, preferred_decoder
+from ..build import build_criterion, decoders_of, preferred_decoder
 from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, label_balanced, length_bucketed
-from ..decoding.rollout import follow
 from ..decoding.search import searches
 from ..errors import TrainingError, out_of_memory
 from ..inference import Predictor
-from ..objectives import SequenceObjective
-from ..objectives.multitask import multitask
-from ..types import Batch, Candidates, LossTerms, Roll, on_device
-from .candidates import draw_candidates
+from ..types import Batch, LossTerms, on_device
 from .distributed.processes import ALONE, Team
 from .distributed.sharding import clip, gathered, is_part, own, shard, whole
 from .prepare import Prepared
 from .state import Progress, load_state, on_host, save_state, snapshot
+from .step import losses
 from .validation import Validation, validate
 from .weights import label_balance, loss_weights
 
@@ -88,13 +84,11 @@ class Trainer:
     def __post_init__(self) -> None:
         self.config = self.trained.config
         settings = self.config.training
-        self.objective = build_objective(self.config, self.trained.labels)
-        self.second = build_second_objective(self.config, self.trained.labels)
+        self.criterion = build_criterion(self.config, self.trained.labels)
         self.balance = label_balance(self.config, self.trained.labels, len(self.data.train))
         self.network = self.trained.network
         self.accelerator = Accelerator()
-        # moved and compiled as accelerate is told to, but not wrapped: the team adds up gradients itself
-        self.model = self.accelerator.prepare_model(self.network, evaluation_mode=True).to(self.accelerator.device)
+        self.network.to(self.accelerator.device)  # not wrapped: the team adds up gradients itself
         self.bare = self.share_out() if self.team.shards else None
         # an SVM has nothing left to descend to: it is validated once, and that is its training
         descends = any(weights.requires_grad for weights in self.network.parameters())
@@ -183,7 +177,7 @@ class Trainer:
 
     def train_step(self, batch: np.ndarray) -> float:
         """One update from the rows of a batch, which several processes share."""
-        self.model.train()
+        self.network.train()
         self.set_learning_rate()
         rows, self.share = self.team.share_of(batch)
         self.team.seed(self.config.seed, self.progress.update)
@@ -200,7 +194,7 @@ class Trainer:
     def clip(self) -> float:
         largest = self.config.training.clip_norm
         if not self.team.shards:
-            return float(self.accelerator.clip_grad_norm_(self.model.parameters(), largest))
+            return float(self.accelerator.clip_grad_norm_(self.network.parameters(), largest))
         self.accelerator.unscale_gradients(self.optimizer)
         return float(clip(self.network.parameters(), largest))
 
@@ -211,11 +205,11 @@ class Trainer:
         try:
             for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
                 share = self.share * len(piece) / len(rows)  # losses are means over examples
-                losses = self.losses(self.to_device(self.data.train.batch(piece)))
-                read = {"loss": losses.total.detach(), **losses.terms}
+                found = self.losses(self.to_device(self.data.train.batch(piece)))
+                read = {"loss": found.total.detach(), **found.terms}
                 values = torch.stack([term.detach() for term in read.values()]).tolist()  # waits for the device once
                 self.check_finite(values[0], "the loss", self.progress.update + 1)
-                self.accelerator.backward(losses.total * share)
+                self.accelerator.backward(found.total * share)
                 for name, value in zip(read, values, strict=True):
                     sums[name] = sums.get(name, 0.0) + value * share
         except (MemoryError, RuntimeError) as error:
@@ -254,38 +248,17 @@ class Trainer:
             )
         self.say(f"not enough memory for a whole batch: from now on computed in {self.progress.pieces} pieces")
 
+    def losses(self, batch: Batch) -> LossTerms:
+        """By `step.py`, in the precision accelerate was asked for."""
+        done = self.progress.update / self.total_updates
+        weights = loss_weights(batch, self.balance)
+        with self.accelerator.autocast():
+            return losses(self.network, self.criterion, batch, done, weights, self.steps_of)
+
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
         weights, unknown = (None if some is None else some.to(device) for some in (batch.weights, batch.unknown))
         return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, weights, unknown)
-
-    def losses(self, batch: Batch) -> LossTerms:
-        settings = self.config.objective
-        few = None if settings.sampled_labels is None else draw_candidates(batch.targets, settings.sampled_labels)
-        rolls = (self.roller(objective, batch, few) for objective in (self.objective, self.second))
-        output = self.model(batch.inputs, *rolls, few)
-        return multitask(
-            output, batch.targets, self.objective, settings.br_weight, settings.normalise,
-            self.second, settings.second_weight, settings.br_focus, loss_weights(batch, self.balance),
-            self.steps_of,
-        )  # fmt: skip
-
-    def roller(self, objective: SequenceObjective | None, batch: Batch, few: Candidates | None = None) -> Roll | None:
-        """What an objective wants to be trained on now, bound to the targets of one batch."""
-        if objective is None:
-            return None
-        settings, targets, unknown, rank = self.config.objective, batch.targets, batch.unknown, objective.rank
-        if few is not None:
-            targets, unknown = targets[:, few.labels], None if unknown is None else unknown[:, few.labels]
-            kept = F.pad(few.labels, (0, 1), value=len(rank) - 1).to(rank.device)  # (C + 1,)
-            rank = rank[kept].argsort().argsort()  # 0 … C again
-        plan = objective.plan(self.progress.update / self.total_updates)
-        needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
-        limits = needed.clamp(min=settings.max_steps)
-        if settings.extra_steps is not None:
-            limits = limits.minimum(needed + settings.extra_steps)
-        rank, labels = rank.to(targets.device), None if few is None else few.labels
-        return lambda step, state: replace(follow(plan, step, state, targets, rank, limits, unknown), labels=labels)
 
     def set_learning_rate(self) -> None:
         settings = self.config.training

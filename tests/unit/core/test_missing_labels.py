@@ -19,18 +19,18 @@ from orderfree.config import Config, DataConfig
 from orderfree.data.labels import LabelVocabulary
 from orderfree.data.readers import ReadCounts, read_examples
 from orderfree.data.writers import write_examples
-from orderfree.decoding.rollout import follow, policies
+from orderfree.decoding.rollout import RolloutTask, follow, policies
 from orderfree.errors import ConfigError, DataError
 from orderfree.evaluation import evaluate, judge
 from orderfree.inference import Prediction, Predictor
 from orderfree.nn.encoders.linear import one_vs_rest
 from orderfree.objectives import objectives
-from orderfree.objectives.multitask import multitask
+from orderfree.objectives.multitask import Criterion, multitask
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
 from orderfree.training.run import train
 from orderfree.training.weights import decision_weights, label_balance
-from orderfree.types import DecoderState, LabelSet, ModelOutput, RolloutPlan
+from orderfree.types import DecoderState, LabelSet, ModelOutput, RolloutPlan, ScoredRollout
 from unit_models import made_model
 
 
@@ -96,7 +96,7 @@ def test_no_policy_chooses_an_unknown_label(policy: str) -> None:
     state = DecoderState(*(torch.zeros(1, 3, 1) for _ in range(2)), torch.zeros(3, 1, 1), torch.ones(3, 1).bool())
     plan = RolloutPlan(policy, teacher_ratio=0.5)
     for _ in range(20):
-        found = follow(plan, _step, state, TARGETS, torch.arange(LABELS + 1), torch.full((3,), 4), BARRED)
+        found = follow(plan, _step, state, RolloutTask(TARGETS, torch.arange(LABELS + 1), torch.full((3,), 4), BARRED))
         for row in range(3):
             for labels in (found.sequence, found.fed if found.fed is not None else found.sequence):
                 assert not set(labels[row].tolist()) & set(BARRED[row].nonzero().flatten().tolist())
@@ -112,10 +112,10 @@ def test_an_unknown_label_is_as_if_the_model_had_it_not(name: str, temperature: 
     objective = entry(options, torch.arange(LABELS + 1))
     state = DecoderState(*(torch.zeros(1, 3, 1) for _ in range(2)), torch.zeros(3, 1, 1), torch.ones(3, 1).bool())
     plan = objective.plan(0.9)
-    rollout = follow(plan, _step, state, TARGETS, objective.rank, torch.full((3,), 4), BARRED)
+    rollout = follow(plan, _step, state, RolloutTask(TARGETS, objective.rank, torch.full((3,), 4), BARRED))
     logits = torch.randn(3, rollout.sequence.shape[1], LABELS + 1, requires_grad=True)
-    output = ModelOutput(None, rollout, logits)
-    multitask(output, TARGETS, objective, 1.0, "sequence").total.backward()
+    output = ModelOutput(None, ScoredRollout(rollout, logits))
+    multitask(Criterion(objective), output, TARGETS).total.backward()
     assert logits.grad is not None
     assert torch.isfinite(logits.grad).all()
     assert (logits.grad[..., :-1][BARRED[:, None].expand(-1, logits.shape[1], -1)] == 0).all()
@@ -131,15 +131,15 @@ def test_an_unknown_label_is_as_if_the_model_had_it_not(name: str, temperature: 
             rollout.active[row : row + 1],
             baseline=None if rollout.baseline is None else rename(rollout.baseline),
         )
-        given = ModelOutput(None, own, logits.detach()[row : row + 1][..., [*kept, LABELS]])
-        total += multitask(given, TARGETS[row : row + 1][:, kept], small, 1.0, "sequence").total.item()
-    assert multitask(output, TARGETS, objective, 1.0, "sequence").total.item() == pytest.approx(total / 3, rel=1e-5)
+        alone = ModelOutput(None, ScoredRollout(own, logits.detach()[row : row + 1][..., [*kept, LABELS]]))
+        total += multitask(Criterion(small), alone, TARGETS[row : row + 1][:, kept]).total.item()
+    assert multitask(Criterion(objective), output, TARGETS).total.item() == pytest.approx(total / 3, rel=1e-5)
 
 
 def test_binary_relevance_and_linear_classifiers_leave_it_out() -> None:
     weights = decision_weights(TARGETS, None, BARRED, None)
     logits = torch.randn(3, LABELS, requires_grad=True)
-    loss = multitask(ModelOutput(logits, None, None), TARGETS, None, 1.0, "sequence", weights=_only(weights)).total
+    loss = multitask(Criterion(None), ModelOutput(logits), TARGETS, _only(weights)).total
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, TARGETS.float(), reduction="none")
     assert loss.item() == pytest.approx(losses[~BARRED].sum().item() / 3, rel=1e-6)
     generator = np.random.default_rng(1)
@@ -290,7 +290,7 @@ def test_the_loop_weighs_each_batch(tmp_path: Path) -> None:
     trainer = Trainer(TrainedModel(config, prepared.labels, prepared.featurizer, network), prepared, tmp_path)
     batch = prepared.train.batch(np.arange(21))
     assert batch.unknown is not None
-    logits = network(batch.inputs).br_logits
+    logits = network.br_decoder(network.encoder(batch.inputs))
     weights = decision_weights(batch.targets, None, batch.unknown, trainer.balance)
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, batch.targets.float(), reduction="none")
     assert trainer.losses(batch).total.item() == pytest.approx((losses * weights).sum().item() / 21, rel=1e-5)

@@ -23,6 +23,7 @@ from orderfree.system.files import write_text
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import Prepared, prepare
+from orderfree.training.step import forward
 from orderfree.training.validation import validate
 from orderfree.types import Example
 
@@ -65,8 +66,8 @@ def test_validation_scores_binary_relevance_within_the_limits(
 def test_no_limit_of_the_rollout_cuts_a_target(data: Prepared, tmp_path: Path) -> None:
     own = trainer(data, tmp_path, objective={"sequence": "mle", "max_steps": 1, "extra_steps": 0})
     batch = data.train.batch(data.train.lengths.argsort()[:20])
-    output = own.model(batch.inputs, own.roller(own.objective, batch))
-    chosen = torch.zeros(20, len(data.labels) + 1, dtype=torch.bool).scatter(1, output.rollout.sequence, True)
+    sequence = forward(own.network, own.criterion, batch).sequence.rollout.sequence
+    chosen = torch.zeros(20, len(data.labels) + 1, dtype=torch.bool).scatter(1, sequence, True)
     assert torch.equal(chosen[:, :-1], batch.targets)
 
 

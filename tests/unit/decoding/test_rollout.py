@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from orderfree.decoding.rollout import Choice, Policy, policies, roll_out
+from orderfree.decoding.rollout import Choice, Policy, RolloutTask, policies, roll_out
 from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecoderState, Rollout
 
@@ -23,7 +23,8 @@ def rolled(policy: Policy, targets: Tensor, limits: Tensor | int, seed: int = 1,
     step, state = prefix_model(rows, num_labels, seed)
     limits = torch.full((rows,), limits) if isinstance(limits, int) else limits
     torch.manual_seed(seed)
-    return roll_out(policy, step, state, targets, torch.arange(num_labels + 1) if rank is None else rank, limits)
+    task = RolloutTask(targets, torch.arange(num_labels + 1) if rank is None else rank, limits)
+    return roll_out(policy, step, state, task)
 
 
 def well_formed(rollout: Rollout, num_labels: int, limits: Tensor) -> None:
@@ -66,7 +67,7 @@ def test_the_teacher_follows_rank_and_does_not_ask_the_model() -> None:
     targets = torch.tensor([[1, 1, 0, 1], [0, 0, 0, 0], [0, 0, 1, 0]]).bool()
     rank = torch.tensor([2, 0, 3, 1, 4])  # the order is 1, 3, 0, 2, <eos>
     _, state = prefix_model(3, 4, 0)
-    rollout = roll_out(policies["teacher"], step, state, targets, rank, torch.full((3,), 9))
+    rollout = roll_out(policies["teacher"], step, state, RolloutTask(targets, rank, torch.full((3,), 9)))
     assert rollout.sequence.tolist() == [[1, 3, 0, 4], [4, 4, 4, 4], [2, 4, 4, 4]]
     assert rollout.active.sum(dim=1).tolist() == [4, 1, 2]
 
@@ -100,11 +101,12 @@ def test_rows_that_leave_the_batch_change_nothing() -> None:
 
     targets, rank = random_targets(rows, num_labels), torch.arange(num_labels + 1)
     limits = torch.arange(rows) % 7 + 1
-    together = roll_out(argmax, counting, state, targets, rank, limits)
+    together = roll_out(argmax, counting, state, RolloutTask(targets, rank, limits))
     assert sizes[-1] < sizes[0], "nothing left the batch: this test shows nothing"
     for row in range(rows):
         place = torch.tensor([row])
-        alone = roll_out(argmax, step, state.select(place, place), targets[place], rank, limits[place])
+        task = RolloutTask(targets[place], rank, limits[place])
+        alone = roll_out(argmax, step, state.select(place, place), task)
         length = alone.sequence.shape[1]
         assert together.sequence[row, :length].tolist() == alone.sequence[0].tolist()
         assert together.active[row, :length].tolist() == alone.active[0].tolist()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from orderfree.build import build_network, complete_config
-from orderfree.decoding.rollout import policies, roll_out
+from orderfree.build import build_criterion, build_network, complete_config
 from orderfree.nn.br_decoder import BRDecoder
 from orderfree.nn.encoders.dense import DenseEncoder, DenseOptions
 from orderfree.nn.encoders.sparse import SparseEncoder, SparseOptions
-from orderfree.types import BagInput, DenseInput, EncoderOutput
+from orderfree.training.step import forward
+from orderfree.types import BagInput, Batch, DenseInput, EncoderOutput
 
 
 @pytest.mark.parametrize("layers", [0, 1, 3])
@@ -71,14 +71,11 @@ def test_a_model_may_lack_one_decoder(objective: dict, has_sequence: bool, has_b
     inputs = DenseInput(torch.randn(2, 3, 3), torch.tensor([3, 1]))
     targets = torch.tensor([[True, False, False, True], [False] * 4])
 
-    def roll(step, state):
-        return roll_out(policies["sample"], step, state, targets, torch.arange(5), torch.tensor([4, 4]))
-
-    output = network(inputs, roll)
+    output = forward(network, build_criterion(config(**objective), range(4)), Batch(inputs, targets, torch.arange(2)))
     assert (output.br_logits is not None) == has_br
-    assert (output.sequence_logits is not None) == has_sequence
+    assert (output.sequence is not None) == has_sequence
     if has_sequence:
-        assert output.sequence_logits.shape == (*output.rollout.sequence.shape, 5)
-        assert output.sequence_logits.requires_grad
-    assert network(inputs).rollout is None
+        assert output.sequence.logits.shape == (*output.sequence.rollout.sequence.shape, 5)
+        assert output.sequence.logits.requires_grad
+        assert not output.sequence.rollout.sequence.requires_grad
     assert network.parameter_count() == sum(p.numel() for p in network.parameters())

@@ -61,8 +61,9 @@ def test_the_network_has_gradients_for_both_residuals() -> None:
     network = build_network(complete_config(raw, "the test"), 6, L)
     torch.nn.init.normal_(network.encoder.terms)
     bag = BagInput(torch.tensor([0, 1, 2]), torch.ones(3), torch.tensor([0, 1, 2]))
-    output = network(bag, lambda step, state: Rollout(torch.tensor([[0, L]] * 3), torch.ones(3, 2, dtype=torch.bool)))
-    (output.br_logits.sum() + output.sequence_logits[..., 1].sum()).backward()
+    encoded, decoder = network.encoder(bag), network.label_decoder
+    logits, _ = decoder.unroll(torch.tensor([[L, 0]] * 3), decoder.start(encoded))
+    (network.br_decoder(encoded).sum() + logits[..., 1].sum()).backward()
     assert network.br_decoder.output.weight.grad.abs().sum() > 0
     assert network.label_decoder.output.weight.grad.abs().sum() > 0
     assert network.encoder.terms.grad is None, "solved weights stay as they are"

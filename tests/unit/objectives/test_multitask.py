@@ -7,10 +7,11 @@ import math
 import pytest
 import torch
 
-from orderfree.objectives.multitask import binary_cross_entropy, multitask
+from orderfree.config import ObjectiveConfig
+from orderfree.objectives.multitask import Criterion, binary_cross_entropy, multitask
 from orderfree.objectives.ocd import OCD, OCDOptions
 from orderfree.objectives.teacher_forcing import MLE, MLEOptions
-from orderfree.types import LossWeights, ModelOutput, Rollout
+from orderfree.types import LossWeights, ModelOutput, Rollout, ScoredRollout
 
 TARGETS = torch.tensor([[True, False], [False, False]])
 BR_LOGITS = torch.tensor([[math.log(3), 0.0], [0.0, -math.log(3)]])  # probabilities 3/4, 1/2 | 1/2, 1/4
@@ -25,6 +26,10 @@ LOGITS = torch.zeros(2, 3, 3)  # a uniform model: the loss of a step with one op
 OBJECTIVE = OCD(OCDOptions(), torch.arange(3))
 
 
+def criterion(br_weight: float, normalise: str) -> Criterion:
+    return Criterion(OBJECTIVE, settings=ObjectiveConfig(br_weight=br_weight, normalise=normalise))
+
+
 def test_binary_cross_entropy_is_summed_over_labels_and_averaged_over_examples() -> None:
     assert binary_cross_entropy(BR_LOGITS, TARGETS).item() == pytest.approx(BR_LOSS)
 
@@ -33,7 +38,7 @@ def test_binary_cross_entropy_is_summed_over_labels_and_averaged_over_examples()
 @pytest.mark.parametrize(("normalise", "sequence_loss"), [("sequence", 3 * math.log(3) / 2), ("step", math.log(3))])
 def test_both_parts(br_weight: float, normalise: str, sequence_loss: float) -> None:
     """Three active steps of log 3: per sequence 3 log 3 / 2, per step log 3."""
-    loss = multitask(ModelOutput(BR_LOGITS, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, br_weight, normalise)
+    loss = multitask(criterion(br_weight, normalise), ModelOutput(BR_LOGITS, ScoredRollout(ROLLOUT, LOGITS)), TARGETS)
     assert loss.terms["sequence"].item() == pytest.approx(sequence_loss)
     assert loss.terms["br"].item() == pytest.approx(BR_LOSS)
     assert loss.total.item() == pytest.approx(sequence_loss + br_weight * BR_LOSS)
@@ -46,8 +51,8 @@ def test_inactive_steps_do_not_count(normalise: str) -> None:
     logits[0, 2] = torch.tensor([9.0, -9.0, 4.0])
     logits[1, 1:] = torch.tensor([-5.0, 7.0, 1.0])
     logits.requires_grad_()
-    before = multitask(ModelOutput(None, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 1.0, normalise).total
-    after = multitask(ModelOutput(None, ROLLOUT, logits), TARGETS, OBJECTIVE, 1.0, normalise).total
+    before = multitask(criterion(1.0, normalise), ModelOutput(None, ScoredRollout(ROLLOUT, LOGITS)), TARGETS).total
+    after = multitask(criterion(1.0, normalise), ModelOutput(None, ScoredRollout(ROLLOUT, logits)), TARGETS).total
     assert after.item() == pytest.approx(before.item())
     after.backward()
     assert logits.grad is not None
@@ -56,20 +61,20 @@ def test_inactive_steps_do_not_count(normalise: str) -> None:
 
 
 def test_a_model_without_a_label_decoder() -> None:
-    loss = multitask(ModelOutput(BR_LOGITS, None, None), TARGETS, None, 2.0, "sequence")
+    loss = multitask(Criterion(None, settings=ObjectiveConfig(br_weight=2.0)), ModelOutput(BR_LOGITS), TARGETS)
     assert loss.total.item() == pytest.approx(2 * BR_LOSS)
     assert list(loss.terms) == ["br"]
 
 
 def test_a_model_without_a_binary_relevance_decoder() -> None:
-    loss = multitask(ModelOutput(None, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 2.0, "sequence")
+    loss = multitask(criterion(2.0, "sequence"), ModelOutput(None, ScoredRollout(ROLLOUT, LOGITS)), TARGETS)
     assert loss.total.item() == pytest.approx(3 * math.log(3) / 2)
     assert list(loss.terms) == ["sequence"]
 
 
 def test_terms_are_for_logging_and_the_total_is_for_learning() -> None:
     br_logits = BR_LOGITS.clone().requires_grad_()
-    loss = multitask(ModelOutput(br_logits, ROLLOUT, LOGITS), TARGETS, OBJECTIVE, 1.0, "sequence")
+    loss = multitask(criterion(1.0, "sequence"), ModelOutput(br_logits, ScoredRollout(ROLLOUT, LOGITS)), TARGETS)
     assert loss.total.requires_grad
     assert not any(term.requires_grad for term in loss.terms.values())
 
@@ -101,14 +106,13 @@ def test_an_example_of_weight_two_counts_as_two() -> None:
     """The sum over a batch in which it stands twice, divided by the examples of the batch it stands in once."""
     twice = torch.tensor([0, 0, 1])
     rollout = Rollout(ROLLOUT.sequence[twice], ROLLOUT.active[twice])
-    doubled = multitask(
-        ModelOutput(BR_LOGITS[twice], rollout, LOGITS[twice]), TARGETS[twice], OBJECTIVE, 1.0, "sequence"
-    )
+    both = criterion(1.0, "sequence")
+    doubled = multitask(both, ModelOutput(BR_LOGITS[twice], ScoredRollout(rollout, LOGITS[twice])), TARGETS[twice])
     heavy = torch.tensor([2.0, 1.0])
     weights = LossWeights(heavy, heavy[:, None])
-    given = ModelOutput(BR_LOGITS, ROLLOUT, LOGITS)
-    weighted = multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence", weights=weights)
+    output = ModelOutput(BR_LOGITS, ScoredRollout(ROLLOUT, LOGITS))
+    weighted = multitask(both, output, TARGETS, weights)
     for name, term in weighted.terms.items():
         assert term.item() == pytest.approx(doubled.terms[name].item() * 3 / 2), name
-    same = multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence", weights=LossWeights(torch.ones(2), torch.ones(2, 1)))
-    assert same.total.item() == pytest.approx(multitask(given, TARGETS, OBJECTIVE, 1.0, "sequence").total.item())
+    same = multitask(both, output, TARGETS, LossWeights(torch.ones(2), torch.ones(2, 1)))
+    assert same.total.item() == pytest.approx(multitask(both, output, TARGETS).total.item())

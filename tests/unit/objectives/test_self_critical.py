@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from orderfree.objectives.multitask import multitask
+from orderfree.config import ObjectiveConfig
+from orderfree.objectives.multitask import Criterion, multitask
 from orderfree.objectives.self_critical import SelfCritical, SelfCriticalOptions, set_f1
 from orderfree.objectives.teacher_forcing import MLE, MLEOptions
-from orderfree.types import ModelOutput, Rollout, RolloutPlan
+from orderfree.types import ModelOutput, Rollout, RolloutPlan, ScoredRollout
 
 L = 3
 TARGETS = torch.tensor([[True, True, False]])
@@ -75,9 +76,10 @@ def test_its_expected_gradient_is_that_of_the_expected_reward(baseline: list[int
 def test_a_second_objective_is_added_with_its_weight() -> None:
     logits, rollout = torch.randn(1, 4, L + 1), all_rollouts()[5]
     mle = MLE(MLEOptions(), torch.arange(L + 1))
-    alone = multitask(ModelOutput(None, rollout, logits), TARGETS, mle, 1.0, "sequence")
+    scored = ScoredRollout(rollout, logits)
+    alone = multitask(Criterion(mle), ModelOutput(None, scored), TARGETS)
     both = multitask(
-        ModelOutput(None, rollout, logits, rollout, logits), TARGETS, mle, 1.0, "sequence", mle, second_weight=0.25
+        Criterion(mle, mle, ObjectiveConfig(second_weight=0.25)), ModelOutput(None, scored, scored), TARGETS
     )
     assert both.total.item() == pytest.approx(1.25 * alone.total.item())
     assert set(both.terms) == {"sequence", "second"}

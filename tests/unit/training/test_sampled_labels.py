@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orderfree.build import load_config
-from orderfree.decoding.rollout import follow
+from orderfree.decoding.rollout import RolloutTask, follow
 from orderfree.errors import ConfigError
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.nn.narrow import narrowed
@@ -90,9 +90,8 @@ def test_sequences_of_the_teacher_keep_their_order() -> None:
     view, rank = narrowed(decoder, found), torch.arange(LABELS, -1, -1)  # the last label first
     kept = torch.cat([found.labels, torch.tensor([LABELS])])
     rank = torch.cat([rank[kept][:-1].argsort().argsort(), torch.tensor([8])])
-    rolled = follow(
-        RolloutPlan("teacher"), view.step, view.start(given), targets[:, found.labels], rank, torch.tensor([6])
-    )
+    task = RolloutTask(targets[:, found.labels], rank, torch.tensor([6]))
+    rolled = follow(RolloutPlan("teacher"), view.step, view.start(given), task)
     assert [int(kept[one]) for one in rolled.sequence[0]][:4] == [30, 9, 4, LABELS]
 
 

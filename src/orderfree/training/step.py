@@ -1,0 +1,91 @@
+"""The forward pass of one update in a straight line: encode; binary relevance; start the label decoder, roll out and
+score; losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..decoding.rollout import RolloutTask, follow
+from ..nn.label_decoder import LabelDecoder, SequenceDecoder, unroll_active
+from ..nn.model import OrderFreeModel
+from ..nn.narrow import narrowed
+from ..objectives import SequenceObjective
+from ..objectives.multitask import Criterion, multitask
+from ..types import Batch, Candidates, EncoderOutput, LossTerms, LossWeights, ModelOutput, RolloutPlan, ScoredRollout
+from .candidates import draw_candidates
+
+
+def losses(
+    network: OrderFreeModel,
+    criterion: Criterion,
+    batch: Batch,
+    done: float = 0.0,
+    weights: LossWeights = LossWeights(),  # noqa: B008  (frozen)
+    count_steps: Callable[[Tensor], Tensor] = Tensor.sum,
+) -> LossTerms:
+    """The losses of a batch when `done` (0 … 1) of training is done."""
+    output = forward(network, criterion, batch, done)
+    return multitask(criterion, output, batch.targets, weights, count_steps)
+
+
+def forward(network: OrderFreeModel, criterion: Criterion, batch: Batch, done: float = 0.0) -> ModelOutput:
+    """The encoder runs once for both decoders. A second objective trains the label decoder's first stage."""
+    few = _sampled_labels(criterion, batch)
+    encoded = network.encoder(batch.inputs)
+    br_logits = network.br_decoder(encoded) if network.br_decoder is not None else None  # (B, L)
+    decoder: SequenceDecoder | None = network.label_decoder
+    if decoder is None or criterion.sequence is None:
+        return ModelOutput(br_logits)
+    if few is not None:
+        assert isinstance(decoder, LabelDecoder), "build.py refuses the others"
+        decoder, encoded = narrowed(decoder, few), _scores_of(few, encoded)
+    task = rollout_task(criterion, criterion.sequence, batch, few)
+    sequence = score_rollout(decoder, encoded, criterion.sequence.plan(done), task)
+    if criterion.second is None:
+        return ModelOutput(br_logits, sequence)
+    task = rollout_task(criterion, criterion.second, batch, few)
+    second = score_rollout(decoder.first_stage, encoded, criterion.second.plan(done), task)
+    return ModelOutput(br_logits, sequence, second)
+
+
+def score_rollout(
+    decoder: SequenceDecoder, encoded: EncoderOutput, plan: RolloutPlan, task: RolloutTask
+) -> ScoredRollout:
+    """Label sequences that follow the plan, and the decoder's logits at each of their steps.
+
+    Choosing needs no gradient, so it runs step by step without one; scoring then takes all steps in one call."""
+    state = decoder.start(encoded)
+    with torch.no_grad():
+        rollout = follow(plan, decoder.step, state, task)
+    logits = unroll_active(decoder, rollout.inputs(decoder.num_labels), rollout.active, state)  # (B, K, L + 1)
+    return ScoredRollout(rollout, logits)
+
+
+def rollout_task(
+    criterion: Criterion, objective: SequenceObjective, batch: Batch, few: Candidates | None = None
+) -> RolloutTask:
+    """What the sequences of an objective are rolled out against, with a limit on the steps of each."""
+    targets, unknown, rank = batch.targets, batch.unknown, objective.rank.to(batch.targets.device)
+    if few is not None:
+        targets, unknown = targets[:, few.labels], None if unknown is None else unknown[:, few.labels]
+        kept = F.pad(few.labels, (0, 1), value=len(rank) - 1)  # (C + 1,)
+        rank = rank[kept].argsort().argsort()  # 0 … C again
+    needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
+    limits = needed.clamp(min=criterion.settings.max_steps)  # (B,)
+    if criterion.settings.extra_steps is not None:
+        limits = limits.minimum(needed + criterion.settings.extra_steps)
+    return RolloutTask(targets, rank, limits, unknown, None if few is None else few.labels)
+
+
+def _sampled_labels(criterion: Criterion, batch: Batch) -> Candidates | None:
+    others = criterion.settings.sampled_labels
+    return None if others is None else draw_candidates(batch.targets, others)
+
+
+def _scores_of(few: Candidates, encoded: EncoderOutput) -> EncoderOutput:
+    return encoded if encoded.scores is None else replace(encoded, scores=encoded.scores[:, few.labels])
