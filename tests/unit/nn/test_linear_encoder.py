@@ -368,7 +368,7 @@ def test_the_validation_part_is_learned_when_all_is_chosen(tmp_path: Path, weigh
     refitted["training"] = training
     plain = train(config(model=options, training=training), corpus.train, valid, tmp_path / "plain")
     again = train(config(**refitted), corpus.train, valid, tmp_path / "again")
-    assert (plain.thresholds, plain.decisions) == (again.thresholds, again.decisions)
+    assert plain.decisions == again.decisions
     assert plain.metrics == again.metrics
     for (name, before), after in zip(plain.network.named_parameters(), again.network.parameters(), strict=True):
         assert torch.equal(before, after) == (name not in ("encoder.terms", "encoder.bias")), name
