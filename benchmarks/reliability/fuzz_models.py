@@ -35,6 +35,7 @@ from orderfree.cli.main import run
 from orderfree.data.featurizers import Featurizer
 from orderfree.data.featurizers.pretrained import WordpieceFeaturizer
 from orderfree.data.labels import LabelVocabulary
+from orderfree.decisions import Decision, Decisions
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
@@ -104,10 +105,13 @@ def make_models(place: Path) -> dict[str, Path]:
         for parameter in network.parameters():
             torch.nn.init.normal_(parameter, std=0.5)
         scores = {"joint": {"micro_f1": 0.5}}
-        trained = TrainedModel(
-            config, labels, featurizer, network, {"br": {"micro_f1": 0.4, "macro_f1": [0.3, 0.4, 0.5]}},
-            {"micro_f1": "br", "macro_f1": "br"}, {"validation": scores}, {"train_examples": 3, "data": {}},
-        )  # fmt: skip
+        each = [0.3, 0.4, 0.5]
+        decisions = Decisions(
+            {"br": {"micro_f1": 0.4, "macro_f1": each}},
+            {"micro_f1": Decision("br", 0.4), "macro_f1": Decision("br", each)},
+        )
+        provenance = {"train_examples": 3, "data": {}}
+        trained = TrainedModel(config, labels, featurizer, network, decisions, {"validation": scores}, provenance)
         found[kind] = place / kind
         save_model(trained, found[kind], "# a card\n\nIt has `code`, *words* and | a | table |.\n")
         row = {"update": 3, "epoch": 1, "loss": 2.5, "validation": scores, "best": True, "seconds": 0.1}

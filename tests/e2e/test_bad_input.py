@@ -64,7 +64,7 @@ CASES: dict[str, tuple[str, str | bytes, list[str]]] = {
     "no label at all": ("a.jsonl", '{"text": "a", "labels": []}\n' * 9, ["no example has a label", "expected"]),
     "a single label": ("a.jsonl", '{"text": "a", "labels": ["x"]}\n' * 9, ["every label is 'x'", "at least two"]),
     "a single example": ("a.jsonl", rows(1), ["single example", "expected at least two"]),
-    "an empty label": ("a.jsonl", rows(5, labels=["one", " "]), ["line 5", "label ' ' is empty"]),
+    "an empty label": ("a.jsonl", rows(5, labels=["one", " "]), ["line 5", "label '' is empty"]),
     "a control character": ("a.jsonl", rows(5, labels=["o\nne"]), ["line 5", "'o\\nne'", "control character"]),
     "half a character": ("a.jsonl", rows(5, text="\ud800"), ["line 5", "'text'", "half a character"]),
     "an unknown name": ("a.foo", rows(5), ["does not tell the format", "--format", "jsonl"]),

@@ -169,7 +169,7 @@ def test_resuming_needs_no_settings(cli: Cli, toy: Toy, tmp_path: Path, monkeypa
         (["training.learning_rate=.nan"], ["training.learning_rate"]),
         (["model.dropout=1"], ["model.dropout", "less than 1"]),
         (["model.encoder=spars"], ["unknown encoder 'spars'", "Did you mean 'sparse'"]),
-        (["model.encoder=[1]"], ["model.encoder", "1 problem"]),
+        (["model.encoder=[1]"], ["unknown encoder '[1]'", "1 problem"]),
         (["model.encoder_options.fold=3"], ["model.encoder_options.fold", "Did you mean 'folds'"]),
         (["objective.sequence=ocdd"], ["unknown objective 'ocdd'", "Did you mean 'ocd'"]),
         (["objective.sequence=null", "objective.br_weight=0"], ["nothing would be trained"]),
@@ -228,5 +228,5 @@ def test_sizes_no_memory_can_hold(cli: Cli, toy: Toy, tmp_path: Path) -> None:
 
 def test_the_record_of_a_run_holds_no_more_than_was_asked_for(unfinished: Path, toy: Toy) -> None:
     record: dict[str, Any] = json.loads((unfinished / "training" / "run.json").read_text(encoding="utf-8"))
-    assert set(record) == {"config", "files", "data", "threads"}
+    assert set(record) == {"config", "files", "data", "threads", "replaces"}
     assert record["files"] == {"train": str(toy.train), "valid": None}
