@@ -20,7 +20,7 @@ from orderfree.system.files import write_json, write_text
 ROOT = Path(__file__).parents[1]
 COUNTS = ROOT / "results" / "data.json"
 PAGE = ROOT / "docs" / "results" / "data.md"
-CORPORA = ("reuters", "aapd", "aapd-resplit", "rcv1-subset", "audioset-balanced")
+CORPORA = ("reuters", "aapd", "aapd-resplit", "rcv1-subset", "audioset-balanced", "arxiv-msc")
 SEED = 1
 COLUMNS = {  # key: heading
     "train": "training",
@@ -63,7 +63,8 @@ def page(content: dict[str, Any]) -> str:
     rows = [header, ["---", "---", *["---:"] * len(COLUMNS)]]
     for name, corpus in content.items():
         rows.append([f"`{name}`", "here", *(_shown(_ours(corpus["parts"]).get(key)) for key in COLUMNS)])
-        rows.append(["", "paper", *(_shown(_printed(name).get(key)) for key in COLUMNS)])
+        if corpora[name].info.printed:
+            rows.append(["", "paper", *(_shown(_printed(name).get(key)) for key in COLUMNS)])
     remarks = [f"- `{name}`: {' '.join(corpus['notes'])}" for name, corpus in content.items()]
     return "\n".join([HOW_TO_READ, *("| " + " | ".join(row) + " |" for row in rows), "", *remarks, ""])
 

@@ -17,7 +17,7 @@ from orderfree.data.readers import read_examples
 from orderfree.errors import ConfigError, DataError, OrderfreeError
 from orderfree.types import Example
 
-NAMES = ["aapd", "aapd-resplit", "audioset-balanced", "rcv1-subset", "reuters", "reuters-multi"]
+NAMES = ["aapd", "aapd-resplit", "arxiv-msc", "audioset-balanced", "rcv1-subset", "reuters", "reuters-multi"]
 # Twenty training and three test documents; "odd" is in no test document and so does not count.
 TRAIN = {f"training/{n}": ("earn", "acq") if n % 5 == 0 else ("earn",) for n in range(1, 21)}
 TEST = {"test/101": ("earn",), "test/102": ("earn", "acq"), "test/103": ("acq",)}
@@ -105,8 +105,8 @@ def test_what_is_missing_or_damaged_is_named_with_what_to_get(tmp_path):
     write_jsonl(tmp_path / "reuters21578" / "train.jsonl.gz", TRAIN)
     with pytest.raises(DataError, match=r"test\.jsonl\.gz: there is no such file\. .*reuters21578\.tar\.gz"):
         load_parts("reuters", tmp_path, seed=1)
-    for name, file in (("rcv1-subset", "subsets_train"), ("aapd", "train")):
-        with pytest.raises(DataError, match=rf"{file}\.jsonl\.gz: there is no such file\. .* belongs in the folder"):
+    for name, file in (("rcv1-subset", "subsets_train"), ("aapd", "train"), ("arxiv-msc", "train")):
+        with pytest.raises(DataError, match=rf"{file}\.jsonl\.gz: there is no such file\. .* belongs? in the folder"):
             load_parts(name, tmp_path, seed=1)
 
     path = tmp_path / "aapd" / "train.jsonl.gz"
@@ -136,17 +136,18 @@ def test_the_data_folder(tmp_path, monkeypatch):
         data_root(None)
 
 
-def test_aapd_has_the_parts_of_its_files_whatever_the_seed(tmp_path):
+@pytest.mark.parametrize(("name", "folder"), [("aapd", "aapd"), ("arxiv-msc", "arxiv_msc")])
+def test_parts_are_those_of_the_files_whatever_the_seed(tmp_path, name, folder):
     files = {"train": {"1": ("a", "b"), "2": ("b",)}, "val": {"val-0": ("a",)}, "test": {"test-0": ("b", "a")}}
-    for name, documents in files.items():
-        write_jsonl(tmp_path / "aapd" / f"{name}.jsonl.gz", documents)
-    found = contents(load_parts("aapd", tmp_path, seed=1))
+    for file, documents in files.items():
+        write_jsonl(tmp_path / folder / f"{file}.jsonl.gz", documents)
+    found = contents(load_parts(name, tmp_path, seed=1))
     assert {part: [i for i, _, _ in rows] for part, rows in found.items()} == {
         "train": ["1", "2"],
         "valid": ["val-0"],
         "test": ["test-0"],
     }
-    assert contents(load_parts("aapd", tmp_path, seed=2)) == found
+    assert contents(load_parts(name, tmp_path, seed=2)) == found
 
 
 def test_the_resplit_reads_all_three_files_and_says_what_they_lack(tmp_path):
@@ -199,7 +200,7 @@ def test_list():
     done = run("list", "--json")
     infos = json.loads(done.stdout)
     assert [info["name"] for info in infos] == NAMES
-    assert [info["comparable"] for info in infos] == ["near", "near", "no", "no", "yes", "no"]
+    assert [info["comparable"] for info in infos] == ["near", "near", "no", "no", "no", "yes", "no"]
     assert all("near-comparable with published ones" in info["caveat"] for info in infos[:2])
     shown = run("list").stdout
     assert all(name in shown for name in NAMES)

@@ -22,6 +22,7 @@ DOCUMENTS = {
     "reuters-multi": {"train": 6993, "valid": 776, "test": 436},
     "aapd": {"train": 52588, "valid": 1000, "test": 1000},
     "aapd-resplit": {"train": 46588, "valid": 4000, "test": 4000, "test_seen": 2000, "test_unseen": 2000},
+    "arxiv-msc": {"train": 120164, "valid": 6730, "test": 6603},
     "audioset-balanced": {"train": 21052, "valid": 1108, "test": 20371},
     "rcv1-subset": {"train": 8483, "valid": 2939, "test": 3001},
 }
@@ -31,6 +32,7 @@ LABELS = {
     "aapd": (54, 2.41),
     "aapd-resplit": (54, 2.41),
     "rcv1-subset": (102, 3.20),
+    "arxiv-msc": (5144, 2.76),
 }
 
 

@@ -1,4 +1,6 @@
-"""The paper's corpora, as far as they can be had. None is part of the library: each is found in a data folder."""
+"""The paper's corpora, as far as they can be had, and one with thousands of labels.
+
+None is part of the library: each is found in a data folder."""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import os
 from pathlib import Path
 
 from ...errors import DataError
-from . import aapd, audioset, rcv1, reuters  # noqa: F401  importing them registers their corpora
+from . import aapd, arxiv_msc, audioset, rcv1, reuters  # noqa: F401  importing them registers their corpora
 from .catalogue import CorpusEntry, CorpusInfo, Part, Parts, corpora
 
 __all__ = ["CorpusEntry", "CorpusInfo", "Part", "Parts", "corpora", "data_root", "load_parts"]
