@@ -4,7 +4,7 @@
 
 Clips like AudioSet's (ten frames of 128 bytes, 527 labels) are generated and encoded as `orderfree train` does it.
 Then, in turns and in one process, so that both meet the same machine: batches are drawn from the encoded corpus,
-balanced over labels, and trained on with configs/audioset-balanced/br.yaml and ocd-mtl.yaml. The figure is the ratio
+balanced over labels, and trained on with the configs br and ocd-mtl of audioset-balanced. The figure is the ratio
 of the two speeds, by the processor's time and not the clock's, so that other work on the machine counts for neither.
 """
 
@@ -22,6 +22,7 @@ import torch
 from features import write_clips
 from orderfree.build import build_network, load_config
 from orderfree.checkpoint import TrainedModel, versions
+from orderfree.experiments.grid import CONFIGS
 from orderfree.inference import default_threads
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
@@ -31,7 +32,7 @@ UPDATES = 4
 
 
 def measure(row: str, folder: Path) -> dict[str, Any]:
-    config = load_config(ROOT / "configs" / "audioset-balanced" / f"{row}.yaml", ["training.tensorboard=false"])
+    config = load_config(CONFIGS / "audioset-balanced" / f"{row}.yaml", ["training.tensorboard=false"])
     torch.manual_seed(config.seed)
     data = prepare(config, folder / "train.npy", folder / "valid.npy", folder)
     network = build_network(config, data.featurizer.input_size, len(data.labels))

@@ -3,7 +3,7 @@
     python benchmarks/toy.py [--seeds 1 2 3] [--methods br mle ocd ocd-mtl]
 
 One JSON file per cell in benchmarks/results/toy/<method>/; finished cells are skipped: a run can go on later.
-A cell trains on the corpus of its seed with configs/toy/<method>.yaml and that seed, and is scored on its test part.
+A cell trains on the corpus of its seed with the config toy/<method>.yaml and that seed, and is scored on its test part.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def orderfree(*arguments: str) -> str:
 
 
 def run_cell(method: str, seed: int) -> dict[str, Any]:
-    config = f"configs/toy/{method}.yaml"
+    config = f"src/orderfree/configs/toy/{method}.yaml"
     with tempfile.TemporaryDirectory() as folder:
         orderfree("toy", "--out", folder, "--seed", str(seed))
         out = str(Path(folder) / "run")

@@ -29,6 +29,7 @@ from turns import alternate, ratio
 from orderfree.build import build_criterion, build_network, load_config
 from orderfree.checkpoint import versions
 from orderfree.decoding.beam import Limits, beam_search
+from orderfree.experiments.grid import CONFIGS
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.training.step import losses
 from orderfree.types import Batch, EncoderOutput, TokenInput
@@ -64,7 +65,7 @@ def libmultilabel_update(network: nn.Module, words: torch.Tensor, targets: torch
 
 
 def our_update(row: str, words: torch.Tensor, targets: torch.Tensor) -> Callable[[], None]:
-    config = load_config(ROOT / "configs" / "reuters" / f"{row}.yaml")
+    config = load_config(CONFIGS / "reuters" / f"{row}.yaml")
     config.objective.max_steps, config.objective.extra_steps = STEPS, None
     network, criterion = build_network(config, VOCABULARY, LABELS), build_criterion(config, range(LABELS))
     inputs = TokenInput(words, torch.full((DOCUMENTS,), WORDS))

@@ -8,7 +8,7 @@ times unless `--wall` is given; memory is kept between updates for both, as the 
 turns do products of large matrices: the useful operations of ours (flops.py) are given as a share of that speed.
 
     python benchmarks/speed/slow_twin.py [--updates 8] [--batches 24] [--wall] [--out benchmarks/results/slow_twin.json]
-    python benchmarks/speed/slow_twin.py --config configs/aapd/ocd-mtl.yaml --data FOLDER --out FILE
+    python benchmarks/speed/slow_twin.py --config src/orderfree/configs/aapd/ocd-mtl.yaml --data FOLDER --out FILE
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from orderfree.build import build_network, load_config
 from orderfree.checkpoint import TrainedModel, versions
 from orderfree.config import Config
 from orderfree.data.batching import length_bucketed
+from orderfree.experiments.grid import CONFIGS
 from orderfree.inference import default_threads
 from orderfree.objectives.ocd import optimal_policy, optimal_q_values
 from orderfree.system.processor import keep_freed_memory
@@ -135,7 +136,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, help="of ours, spread over the epoch; by default all of them")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "slow_twin.json")
     parser.add_argument("--wall", action="store_true", help="seconds of the clock, where nothing else runs")
-    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "reuters" / "ocd-mtl.yaml")
+    parser.add_argument("--config", type=Path, default=CONFIGS / "reuters" / "ocd-mtl.yaml")
     parser.add_argument(
         "--data", type=Path, help="folder of train.jsonl.gz; by default ORDERFREE_DATA or ../shared/data"
     )

@@ -13,6 +13,7 @@ from orderfree.build import load_config
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "orderfree"
+CONFIGS = sorted((SOURCE / "configs").rglob("*.yaml"))
 FILES = sorted(SOURCE.rglob("*.py"))
 HEAVY = ("torch", "sklearn", "pyarrow", "accelerate", "tokenizers", "fastapi", "uvicorn")
 
@@ -81,7 +82,7 @@ def test_every_test_file_has_a_name_of_its_own() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "configs").rglob("*.yaml")), ids=lambda path: "/".join(path.parts[-2:]))
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: "/".join(path.parts[-2:]))
 def test_every_config_of_the_project_is_valid(path: Path) -> None:
     load_config(path)
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+import orderfree
 from orderfree.experiments import grid
 from orderfree.experiments.grid import Plan, run_grid
 from orderfree.experiments.paper import METHODS, PERFORMANCE
 from orderfree.experiments.results import load_results
 from orderfree.testing.toy import toy_corpus
 
-CONFIGS = Path(__file__).parents[2] / "configs"
+CONFIGS = Path(orderfree.__file__).parent / "configs"
 SMALL_SIZE = ("reuters", "rcv1-subset")
 PAPER_SIZE = ("reuters", "aapd")
 SMALL = {

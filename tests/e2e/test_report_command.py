@@ -186,6 +186,20 @@ def test_runs_side_by_side(cli: Cli, model: Path, own_model: Path, toy: Toy, tmp
     assert f"{judged:.4f} (+0.0000, p 1.000)" in shown
 
 
+def test_runs_are_trained_again_with_other_seeds(cli: Cli, model: Path, own_model: Path, toy: Toy) -> None:
+    asked = ("compare", model, own_model, "--data", toy.test, "--seeds", "1,2")
+    ended = cli(*asked, "--train", toy.train, "--valid", toy.valid, "--json").worked()
+    found = json.loads(ended.out)
+    assert found["seeds"] == [1, 2]
+    first, second = found["metrics"]["micro_f1"].values()
+    assert first["by_seed"] == second["by_seed"], "the same settings, files and seeds"
+    assert first["by_seed"][0] != first["by_seed"][1]
+    assert "seed 2" in ended.err
+    cli(*asked).refused("--train FILE once for all runs, or 2 times")
+    cli("compare", model, own_model, "--data", toy.test, "--train", toy.train).refused("--seeds as well")
+    cli(*asked[:-1], "1", "--train", toy.train).refused("at least two")
+
+
 def test_what_cannot_be_compared(cli: Cli, model: Path, toy: Toy) -> None:
     cli("compare", model, "--data", toy.test).refused("two or more")
     cli("compare", model, model, "--data", toy.test).refused("named twice")

@@ -71,6 +71,12 @@ def comma_separated(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
+def whole_numbers(text: str) -> list[int]:
+    if not all(name.isdigit() for name in comma_separated(text)) or not comma_separated(text):
+        raise OrderfreeError(f"--seeds {text!r}: expected whole numbers separated by commas.")
+    return [int(name) for name in comma_separated(text)]
+
+
 def seconds(text: str | None, option: str) -> float | None:
     """`90s`, `45m` and `2h` in seconds."""
     if text is None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ..errors import OrderfreeError
-from .common import AsJson, Decode, Format, Settings, open_run, print_table, reading, say
+from .common import AsJson, Decode, Format, Settings, open_run, print_table, reading, say, whole_numbers
+
+if TYPE_CHECKING:
+    from ..inference import Predictor
 
 
 def compare(
@@ -19,6 +22,15 @@ def compare(
     ],
     data: Annotated[Path, typer.Option("--data", help="Labelled examples none of them was trained on.")],
     out: Annotated[Path | None, typer.Option("--out", help="Also write a self-contained HTML page here.")] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", help="Train each run again with these seeds, e.g. 1,2,3, and compare means."),
+    ] = None,
+    train: Annotated[
+        list[Path] | None,
+        typer.Option("--train", help="With --seeds: the training file; one for all runs, or one for each in order."),
+    ] = None,
+    valid: Annotated[Path | None, typer.Option("--valid", help="With --seeds: the validation file, if any.")] = None,
     decode: Decode = None,
     settings: Settings = None,
     format: Format = None,
@@ -29,17 +41,23 @@ def compare(
 
     if len(runs) < 2:
         raise OrderfreeError("one run alone cannot be compared; name two or more.")
+    numbers = _checked_seeds(seeds, train, valid, len(runs))
     opened = {}
     for path, name in zip(runs, _names(runs), strict=True):
         opened[name], data_config = open_run(path, settings, format)
     examples = list(reading(data, data_config, labelled=True, noun="texts to compare on"))
-    found = {"data": str(data), "paths": [str(run) for run in runs], **compare_runs(opened, examples, decode)}
+    retrained = None if numbers is None else _retrained(opened, numbers, train or [], valid)
+    judged = compare_runs(opened, examples, decode, retrained)
+    found = {"data": str(data), "paths": [str(run) for run in runs], "seeds": numbers, **judged}
     if found["unseen_labels"]:
         say(f"warning: {len(found['unseen_labels'])} label(s) no run has seen in training count as misses")
     if out is not None:
         from ..report.compare import write_comparison
 
-        words = ["orderfree", "compare", *runs, "--data", data, *(["--decode", decode] if decode else []), "--out", out]
+        again = ["--seeds", seeds, *(word for file in train or [] for word in ("--train", file))] if seeds else []
+        again += ["--valid", valid] if valid else []
+        words = ["orderfree", "compare", *runs, "--data", data, *again]
+        words += [*(["--decode", decode] if decode else []), "--out", out]
         write_comparison(out, found, shlex.join(map(str, words)))
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
@@ -52,7 +70,8 @@ def compare(
     print("In brackets: the difference from the first, and how often chance alone would make one as large (p).")
     right = found["right"]
     alone = ", ".join(f"only {name} {number:,}" for name, number in right["alone"].items())
-    print(f"Right as a whole: all runs {right['all']:,}, none {right['none']:,}, {alone}.")
+    of = "" if numbers is None else " (the runs as they are given)"
+    print(f"Right as a whole{of}: all runs {right['all']:,}, none {right['none']:,}, {alone}.")
     print(found["p_covers"])
     if out is not None:
         print(f"Page written to {out}")
@@ -70,6 +89,35 @@ def _names(runs: list[Path]) -> list[str]:
     return ["/".join(own[-length:]) for own in parts]
 
 
+def _checked_seeds(seeds: str | None, train: list[Path] | None, valid: Path | None, runs: int) -> list[int] | None:
+    if seeds is None:
+        if train or valid:
+            raise OrderfreeError("--train and --valid say what to train again on; give --seeds as well.")
+        return None
+    numbers = whole_numbers(seeds)
+    if len(set(numbers)) < 2:
+        raise OrderfreeError(f"--seeds {seeds!r}: expected at least two different ones, for example 1,2,3.")
+    if len(train or []) not in (1, runs):
+        raise OrderfreeError(f"--seeds trains again: give --train FILE once for all runs, or {runs} times in order.")
+    return numbers
+
+
+def _retrained(
+    opened: dict[str, Predictor], seeds: list[int], train: list[Path], valid: Path | None
+) -> dict[str, list[Predictor]]:
+    from ..tools.compare import retrain
+
+    files = train if len(train) == len(opened) else train * len(opened)
+    models = {}
+    for (name, predictor), file in zip(opened.items(), files, strict=True):
+        if not predictor.trained.learned_from(file):
+            say(f"warning: {name} was not trained on {file} as it is now")
+        config = predictor.trained.config
+        config = config.model_copy(update={"data": config.data.model_copy(update={"format": "auto"})})
+        models[name] = retrain(config, seeds, file, valid, lambda line, name=name: say(f"{name}: {line}"))  # type: ignore[misc]
+    return models
+
+
 def _decoders(by_run: dict[str, str]) -> str:
     if len(used := set(by_run.values())) == 1:
         return used.pop()
@@ -78,6 +126,7 @@ def _decoders(by_run: dict[str, str]) -> str:
 
 def _cell(own: dict[str, Any]) -> str:
     against = own["against_first"]
+    score = f"{own['score']:.4f}" + (f" ± {own['deviation']:.4f}" if "deviation" in own else "")
     if against is None:
-        return f"{own['score']:.4f}"
-    return f"{own['score']:.4f} ({against['difference']:+.4f}, p {against['p']:.3f})"
+        return score
+    return f"{score} ({against['difference']:+.4f}, p {against['p']:.3f})"

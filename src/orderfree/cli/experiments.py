@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..errors import OrderfreeError, nearest
-from .common import AsJson, comma_separated, say, seconds
+from .common import AsJson, comma_separated, say, seconds, whole_numbers
 
 KINDS = ("scores", "combinations", "ranking", "seen", "ranks", "positions", "frequency")
 
@@ -37,7 +37,9 @@ def reproduce(
     limit_train: Annotated[
         int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
     ] = None,
-    configs: Annotated[Path, typer.Option("--configs", help="Folder of configs/<corpus>/….yaml.")] = Path("configs"),
+    configs: Annotated[
+        Path | None, typer.Option("--configs", help="Folder of <corpus>/….yaml; by default those of the package.")
+    ] = None,
     results: Annotated[Path, typer.Option("--results", help="Folder to write result files to.")] = Path("results"),
     work: Annotated[Path, typer.Option("--work", help="Folder for corpora and unfinished runs.")] = Path(
         "runs/reproduce"
@@ -46,13 +48,14 @@ def reproduce(
 ) -> None:
     """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
     from ..data.corpora import corpora
-    from ..experiments.grid import Plan, known_rows, run_grid, usual_variant
+    from ..experiments.grid import CONFIGS, Plan, known_rows, run_grid, usual_variant
     from ..training.run import Interrupted
 
     corpora[corpus]  # an unknown name is answered with the list
+    configs = configs or CONFIGS
     variant = variant or usual_variant(configs, corpus)
     plan = Plan(
-        corpus, variant, [], _whole_numbers(seeds), configs, results, work, data, limit_train,
+        corpus, variant, [], whole_numbers(seeds), configs, results, work, data, limit_train,
         seconds(budget, "--budget"), seconds(cell_budget, "--cell-budget"),
     )  # fmt: skip
     plan = replace(plan, methods=known_rows(plan) if rows == "all" else comma_separated(rows))
@@ -96,12 +99,6 @@ def figures(
 
 
 ALL = (reproduce, table, figures)
-
-
-def _whole_numbers(text: str) -> list[int]:
-    if not all(name.isdigit() for name in comma_separated(text)) or not comma_separated(text):
-        raise OrderfreeError(f"--seeds {text!r}: expected whole numbers separated by commas.")
-    return [int(name) for name in comma_separated(text)]
 
 
 def make_table(

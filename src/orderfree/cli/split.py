@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from ..config import DataConfig
 from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.seen import TextCounter
 from ..data.splits import part_of_each
 from ..data.writers import write_examples, written_files
 from ..errors import OrderfreeError
@@ -33,15 +34,22 @@ def split_file(
         raise OrderfreeError(
             f"{(existing or outs)[0]}: already exists or is named twice; give a new file to each part."
         )
-    counts = ReadCounts()
-    label_sets = (example.labels or () for example in read_examples(path, data, labelled=True, counts=counts))
-    part_of = part_of_each(label_sets, fractions, seed)
+    counts, texts = ReadCounts(), TextCounter()
+
+    def label_sets() -> Iterator[tuple[str, ...]]:
+        for example in read_examples(path, data, labelled=True, counts=counts):
+            texts.add(example)
+            yield example.labels or ()
+
+    part_of = part_of_each(label_sets(), fractions, seed)
     sizes = np.bincount(part_of, minlength=len(outs)).tolist()
     empty = [out for out, size in zip(outs, sizes, strict=True) if not size]
     if empty:
         raise OrderfreeError(f"{empty[0]}: no example would fall to this part; give it a larger --fraction.")
     for note in counts.notes():
         say(note)
+    if repeated := texts.found()["repeated"]:
+        say(f"{repeated:,} texts stand in the file before; copies of a text may fall into different parts")
     written: list[Path] = []
     try:
         for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):

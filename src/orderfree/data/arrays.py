@@ -3,6 +3,8 @@ label sets back as what they came as."""
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -11,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from ..types import Example, SparseVector
+from .label_checks import forgotten_separator
 
 Names = tuple[str, ...]
 
@@ -93,7 +96,15 @@ class Labelling:
             classes = np.arange(matrix.shape[1]) if columns is None else np.array(list(columns))
             return cls("sparse" if sparse.issparse(y) else "dense", classes)
         check_classification_targets(y)
-        return cls("column", np.unique(column_or_1d(y, warn=True)))
+        classes = np.unique(column_or_1d(y, warn=True))
+        if separator := forgotten_separator(Counter(map(str, classes.tolist())), ""):
+            warnings.warn(
+                f"y holds one string an example, and strings such as "
+                f"{next(name for name in map(str, classes.tolist()) if separator in name)!r} look like several labels "
+                f"joined by {separator!r}; pass lists: [row.split({separator!r}) for row in y].",
+                stacklevel=4,
+            )
+        return cls("column", classes)
 
     def alike(self, y: Any) -> Labelling:
         """How another y says the same labels; the columns of a matrix are these classes."""

@@ -31,6 +31,7 @@ from .analyses import example_f1_by_frequency
 from .results import FORMAT, USUAL, Result, result_path, write_result
 
 EXAMPLES_KEPT = 50
+CONFIGS = Path(__file__).parents[1] / "configs"  # of the package: those of the paper's tables
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def _result(
         "commit": _commit(),
         "command": f"orderfree reproduce {plan.corpus} --variant {plan.variant} --rows {method} --seeds {seed}"
         + (f" --limit-train {plan.limit_train}" if plan.limit_train else ""),
-        "config_file": config_path.as_posix(),
+        "config_file": f"configs/{config_path.relative_to(plan.configs).as_posix()}",
         "updates": updates,
         "kept_update": kept,
         # three validations in a row were no better than the one kept, or there was nothing to descend to

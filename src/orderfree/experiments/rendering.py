@@ -14,6 +14,7 @@ from typing import Any, Literal
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
+from rich.text import Text
 
 DAGGER = "†"
 CUT_SHORT = f"{DAGGER} at least one run of this row was cut short; longer training may change it."
@@ -107,7 +108,8 @@ class Table:
         for column in self.columns:
             drawn.add_column(f"{column.heading}\n(paper)" if self.has_printed else column.heading, justify="right")
         for row in self.rows:
-            drawn.add_row(row.title(), str(row.seeds or ""), *(self._stacked(row, column) for column in self.columns))
+            cells = (row.title(), str(row.seeds or ""), *(self._stacked(row, column) for column in self.columns))
+            drawn.add_row(*map(Text, cells))  # a variant in square brackets is no style
         return drawn
 
     def _stacked(self, row: TableRow, column: Column) -> str:

@@ -2,7 +2,7 @@
 
 Test examples are drawn anew, with replacement, a thousand times; every system is scored on the same draws. They say how
 much a score hangs on which documents happened to be in the test part. They do not say how much it hangs on the seed of
-training: for that there are several seeds.
+training: `between_seeds` adds the spread over several seeds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import sparse, stats
 
 from .counts import Matrix, count
 from .scores import FIVE, scores
@@ -96,8 +96,29 @@ def paired(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix)
     }
 
 
+def between_seeds(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Sequence[Matrix]) -> dict[str, Any]:
+    """Our mean score over seeds less theirs, with a t test whose variance is the sum of two: that of the difference
+    over draws of the test examples, and that of the means over the seeds of training."""
+    values = [np.array([scores(targets, one)[metric] for one in own]) for own in (ours, theirs)]
+    drawn = np.concatenate(
+        [
+            _mean(metric, targets, ours, weights) - _mean(metric, targets, theirs, weights)
+            for weights in _draws(targets.shape[0])
+        ]
+    )  # (R,)
+    spread = float(np.sqrt(drawn.var() + sum(own.var(ddof=1) / len(own) for own in values)))
+    difference = float(values[0].mean() - values[1].mean())
+    freedom = len(ours) + len(theirs) - 2
+    reach = float(stats.t.ppf(TAILS[1] / 100, freedom)) * spread
+    p = 1.0 if spread < 1e-12 else float(2 * stats.t.sf(abs(difference) / spread, freedom))
+    return {"difference": difference, "interval": [difference - reach, difference + reach], "p": p}
+
+
+def _mean(metric: str, targets: Matrix, systems: Sequence[Matrix], weights: np.ndarray) -> np.ndarray:
+    return np.mean([resampled(metric, targets, one, weights) for one in systems], axis=0)  # (R,)
+
+
 def _lead(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix, weights: np.ndarray) -> np.ndarray:
-    drawn = np.mean([resampled(metric, targets, one, weights) for one in ours], axis=0)
-    drawn -= resampled(metric, targets, theirs, weights)
+    drawn = _mean(metric, targets, ours, weights) - resampled(metric, targets, theirs, weights)
     drawn[np.abs(drawn) < 1e-12] = 0.0  # rounding, not a difference
     return drawn  # (R,)

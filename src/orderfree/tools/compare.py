@@ -1,51 +1,90 @@
-"""Several models on the same examples: who is better at what, and is it more than luck."""
+"""Several models on the same examples: who is better at what, and is it more than luck. With `seeds` the luck of the
+training counts too: every model is trained again with each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
+from ..config import Config
 from ..errors import DataError
 from ..inference import Predictor
-from ..metrics.resampling import intervals, paired
+from ..metrics.resampling import between_seeds, intervals, paired
 from ..metrics.scores import FIVE, evaluation_labels, per_label, scores, to_matrix
+from ..training.run import train
 from ..types import Example
 
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
 P_COVERS = (
     "p covers the choice of test examples only, not the training: the same command with another seed gives another "
-    "model, and two such models can differ with a small p. Train each with several seeds before you call one better."
+    "model, and two such models can differ with a small p. Train each with several seeds before you call one better "
+    "(--seeds)."
+)
+P_COVERS_SEEDS = (
+    "Scores are means over the seeds, with their standard deviation; p covers the choice of test examples and the "
+    "training with another seed."
 )
 
 
-def compare(runs: Mapping[str, Predictor], examples: Sequence[Example], decode: str | None = None) -> dict[str, Any]:
+def compare(
+    runs: Mapping[str, Predictor],
+    examples: Sequence[Example],
+    decode: str | None = None,
+    retrained: Mapping[str, Sequence[Predictor]] | None = None,
+) -> dict[str, Any]:
     """Plain JSON. Everything about a run is judged with one decoder: `decode`, or the run's own default. All runs are
     compared with the first. Labels are those of all runs: a run that lacks one misses it. Labels of which it is not
-    known whether an example has them count as not predicted."""
+    known whether an example has them count as not predicted. `retrained`: the models of `retrain`, by run; the metrics
+    are then means over them."""
     decoders = {name: decode or predictor.default_decoder for name, predictor in runs.items()}
     examples = [example for example in examples if example.unknown is not None]
     if not examples:
         raise DataError("no example has labels that are known; expected some to compare by.")
     generated = {name: _generated(predictor, examples, decoders[name]) for name, predictor in runs.items()}
     targets = [example.labels or () for example in examples]
-    known = dict.fromkeys(label for predictor in runs.values() for label in predictor.labels.names)
+    everyone = [*runs.values(), *(predictor for models in (retrained or {}).values() for predictor in models)]
+    known = dict.fromkeys(label for predictor in everyone for label in predictor.labels.names)
     labels, unseen = evaluation_labels(list(known), targets)
     truth = to_matrix(targets, labels)
     sets = {name: to_matrix(found, labels) for name, found in generated.items()}  # run -> (N, L)
+    if retrained is None:
+        metrics = {metric: _judged(metric, truth, sets) for metric in FIVE}
+    else:
+        by_seed = {
+            name: [to_matrix(_generated(predictor, examples, decoders[name]), labels) for predictor in models]
+            for name, models in retrained.items()
+        }
+        metrics = {metric: _judged_by_seed(metric, truth, by_seed) for metric in FIVE}
     return {
         "examples": len(examples),
         "labels": len(labels),
         "unseen_labels": unseen,
         "runs": list(runs),
-        "metrics": {metric: _judged(metric, truth, sets) for metric in FIVE},
+        "metrics": metrics,
         "decoders": decoders,
-        "p_covers": P_COVERS,
+        "p_covers": P_COVERS if retrained is None else P_COVERS_SEEDS,
         "per_label": _by_label(truth, sets, labels),
         **_agreement(generated, examples),
     }
+
+
+def retrain(
+    config: Config, seeds: Sequence[int], train_file: Path, valid_file: Path | None, say: Callable[[str], None]
+) -> list[Predictor]:
+    """The same settings trained once with each seed; nothing is kept on disk."""
+    models = []
+    for seed in seeds:
+        say(f"training with seed {seed}")
+        with tempfile.TemporaryDirectory() as folder:
+            settings = config.model_copy(update={"seed": seed})
+            models.append(Predictor(train(settings, train_file, valid_file, Path(folder) / "run", progress=False)))
+    return models
 
 
 def _generated(predictor: Predictor, examples: Sequence[Example], decoder: str) -> list[tuple[str, ...]]:
@@ -70,6 +109,22 @@ def _judged(metric: str, truth: sparse.csr_array, sets: dict[str, sparse.csr_arr
         }
         for name, own in sets.items()
     }
+
+
+def _judged_by_seed(metric: str, truth: sparse.csr_array, sets: dict[str, list[sparse.csr_array]]) -> dict[str, Any]:
+    """By run: the mean over its seeds, their standard deviation, and how it compares with the first run's."""
+    first = next(iter(sets.values()))
+    judged = {}
+    for name, own in sets.items():
+        values = [scores(truth, one)[metric] for one in own]
+        judged[name] = {
+            "score": float(np.mean(values)),
+            "deviation": float(np.std(values, ddof=1)),
+            "by_seed": values,
+            "interval": [min(values), max(values)],
+            "against_first": None if own is first else between_seeds(metric, truth, own, first),
+        }
+    return judged
 
 
 def _by_label(truth: sparse.csr_array, sets: dict[str, sparse.csr_array], labels: list[str]) -> list[dict[str, Any]]:

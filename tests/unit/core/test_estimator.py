@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sklearn.pipeline import make_pipeline
 
 from orderfree import OrderFreeClassifier, OrderfreeError
 from orderfree.cli.main import run
+from orderfree.data.arrays import Labelling
 from orderfree.testing.toy import toy_corpus
 
 TINY = {
@@ -129,6 +131,15 @@ def test_one_label_an_example_is_a_column() -> None:
     assert answer.shape == (len(NEW),)
     assert set(answer) <= set(column)
     assert classifier.predict_proba(NEW).sum(axis=1) == pytest.approx(1)
+
+
+def test_strings_that_look_like_joined_labels_are_warned_of() -> None:
+    joined = [";".join(labels) for labels in LABELS]
+    with pytest.warns(UserWarning, match=r"joined by ';'; pass lists: \[row.split\(';'\)"):
+        Labelling.of(joined)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Labelling.of(["news, world" if place % 2 else "sports" for place in range(10)])
 
 
 def test_pipeline_cross_validation_and_grid_search() -> None:

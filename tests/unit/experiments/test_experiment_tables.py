@@ -16,6 +16,13 @@ def row_of(table, method, decoder="beam"):
     return next(row for row in table.rows if (row.method, row.decoder) == (method, decoder))
 
 
+def test_rows_of_two_sizes_are_told_apart_in_text_too(make_result):
+    results = [make_result("br", ("br",), 0.3), make_result("br", ("br",), 0.4, variant="paper")]
+    text = " ".join(corpus_table(results, "reuters").to_text().split())
+    assert "[paper]" in text
+    assert "[paper-small]" in text
+
+
 def test_mean_and_sample_deviation():
     cell = Cell.of([0.5, 0.6, 0.7])
     assert (cell.mean, cell.sd, cell.seeds) == (pytest.approx(0.6), pytest.approx(0.1), 3)

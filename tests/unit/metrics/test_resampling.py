@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from orderfree.metrics import resampling
-from orderfree.metrics.resampling import interval, intervals, paired, resample_weights, resampled
+from orderfree.metrics.resampling import between_seeds, interval, intervals, paired, resample_weights, resampled
 from orderfree.metrics.scores import FIVE, scores
 
 TARGETS = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0]], dtype=bool)  # the last label is never true
@@ -87,6 +87,20 @@ def test_several_seeds_are_their_mean() -> None:
     apart = scores(TARGETS, other)["micro_f1"] - KNOWN["micro_f1"]
     assert found["by_seed"] == pytest.approx([0, apart])
     assert found["difference"] == pytest.approx(apart / 2)
+
+
+def test_the_spread_over_seeds_widens_the_interval() -> None:
+    """Two systems that differ clearly on the test examples, but less than their own seeds do."""
+    generator = np.random.default_rng(3)
+    truth = generator.random((1000, 4)) < 0.5
+    steady, better = ([np.where(generator.random(truth.shape) < share, ~truth, truth)] * 3 for share in (0.3, 0.2))
+    shaky = [np.where(generator.random(truth.shape) < share, ~truth, truth) for share in (0.01, 0.2, 0.39)]
+    clear = between_seeds("hamming_accuracy", truth, better, steady)
+    unclear = between_seeds("hamming_accuracy", truth, shaky, steady)
+    assert clear["p"] < 0.01
+    assert unclear["p"] > 0.2
+    assert clear["interval"][0] > 0 > unclear["interval"][0]
+    assert between_seeds("micro_f1", truth, steady, steady)["p"] == 1
 
 
 def test_draws_made_a_few_at_a_time_are_as_many(monkeypatch: pytest.MonkeyPatch) -> None:

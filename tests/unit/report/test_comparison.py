@@ -64,6 +64,28 @@ def test_the_table_and_who_is_right_judge_the_same_decoder(found: dict[str, Any]
         assert by_run["score"] == alone / len(EXAMPLES), name
 
 
+def test_scores_of_several_seeds_are_means_and_p_covers_the_training() -> None:
+    right, wrong = [("a", "b"), ("b",), (), ("a",)], [(), (), (), ()]
+    runs = {"first": Told(["a", "b"], {}, joint=right), "second": Told(["a", "b"], {}, joint=wrong)}
+    again = {
+        "first": [Told(["a", "b"], {}, joint=sets) for sets in (right, wrong)],
+        "second": [Told(["a", "b"], {}, joint=sets) for sets in (wrong, right)],
+    }
+    once = compare(runs, EXAMPLES)["metrics"]["subset_accuracy"]  # type: ignore[arg-type]
+    assert [own["score"] for own in once.values()] == [0.75, 0.0]
+    met = compare(runs, EXAMPLES, retrained=again)  # type: ignore[arg-type]
+    first, second = met["metrics"]["subset_accuracy"].values()
+    assert first["score"] == second["score"] == 0.375
+    assert first["by_seed"] == [0.75, 0.0]
+    assert first["interval"] == [0.0, 0.75]
+    assert second["against_first"]["difference"] == 0
+    assert second["against_first"]["p"] == 1
+    assert "another seed" in met["p_covers"]
+    assert met["right"]["alone"] == {"first": 3, "second": 0}, "of the runs themselves"
+    page = render_comparison({**met, "seeds": [1, 2], "data": "d", "paths": []}, "c")
+    assert "the lowest and the highest of the seeds 1, 2" in page
+
+
 def test_labels_that_are_not_known_are_not_judged(found: dict[str, Any]) -> None:
     """Unknown against absent: a prediction that nobody can judge is as if it had not been made."""
     said = Told(["a", "b"], {}, joint=[("a", "b"), ("b",)])
