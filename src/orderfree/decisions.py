@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from .decoding.beam import Limits
-from .decoding.search import at_threshold, membership
+from .decoding.search import at_threshold
+from .decoding.sets import membership
 from .errors import OrderfreeError, nearest
 from .metrics.scores import scores
 from .metrics.thresholds import best_threshold, label_thresholds, precision_threshold

@@ -16,7 +16,8 @@ from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
 from .deciding import POWERS, DecisionReport, Decoded, find_decisions
 from .decisions import BEST, NamedThresholds, find_thresholds
-from .decoding.search import POWERED, membership, searches
+from .decoding.search import POWERED, searches
+from .decoding.sets import membership
 from .errors import DataError
 from .inference import Prediction, Predictor
 from .metrics.calibration import calibration

@@ -20,8 +20,8 @@ from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
 from .decisions import Decision
 from .decoding.beam import Limits
-from .decoding.marginals import label_marginals
-from .decoding.search import searches, set_log_prob
+from .decoding.search import searches
+from .decoding.sets import merged_sets, set_log_prob, step_marginals
 from .errors import OrderfreeError, nearest
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
@@ -35,7 +35,7 @@ class Prediction:
     label_sets: dict[str, LabelSet]  # by decoder
     probs: np.ndarray | None  # (L,) binary-relevance probabilities; None where the model has no such decoder
     truncated: bool
-    marginals: np.ndarray | None = None  # (L,) probabilities under the label decoder, where they were asked for
+    marginals: np.ndarray | None = None  # (L,) step marginals of the label decoder, where they were asked for
 
 
 class Predictor:
@@ -121,7 +121,7 @@ class Predictor:
     ) -> Iterator[Prediction]:
         """Predictions in the order of the examples, however many there are, in memory that does not grow.
 
-        `marginals`: also the probability of every label under the label decoder, where the model has one."""
+        `marginals`: also the step marginals (`decoding/sets.py`) of every label, if the model has a label decoder."""
         decoders = decoders or [self.default_decoder]
         for decoder in decoders:
             check_decoder(self.trained.config, self.decision(decoder).search)
@@ -139,7 +139,8 @@ class Predictor:
             yield from (predictions[place] for place in range(len(chunk)))
 
     def predict_proba(self, examples: Iterable[Example], decoder: str | None = None) -> np.ndarray:
-        """(N, L) the probability of every label: `br`, or `marginal`, its share of the label decoder's sets."""
+        """(N, L) the probability of every label: `br`, or `marginal`, its share of the weighted sets
+        (`decoding/sets.py`)."""
         probable = [name for name in self.decoders if searches[name].log_odds is not None]
         name = decoder or probable[0]
         log_odds = searches[name].log_odds if name in probable else None
@@ -185,7 +186,7 @@ class Predictor:
         probs = given.br_logits.sigmoid().cpu().numpy() if given.br_logits is not None else None  # (B, L)
         wanted = marginals and given.step is not None
         with torch.inference_mode():
-            shares = label_marginals(given, self.limits).cpu().numpy() if wanted else None  # (B, L)
+            shares = step_marginals(given, self.limits).cpu().numpy() if wanted else None  # (B, L)
         return [
             Prediction(
                 example,
@@ -206,16 +207,8 @@ class Predictor:
         ]
 
     def _label_set(self, sequences: list[list[int]], log_probs: list[float]) -> LabelSet:
-        eos = len(self.labels)
-        merged: dict[frozenset[int], tuple[list[int], float]] = {}
-        for sequence, log_prob in zip(sequences, log_probs, strict=True):
-            if log_prob == float("-inf"):
-                continue
-            generated = [label for label in sequence if label != eos]
-            key = frozenset(generated)
-            first, total = merged.get(key, (generated, float("-inf")))
-            merged[key] = (first, float(np.logaddexp(total, log_prob)))
-        named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged.values()]
+        merged = merged_sets(sequences, log_probs, len(self.labels))
+        named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged]
         (labels, log_prob), *others = named
         return LabelSet(labels, log_prob, tuple(others))
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from orderfree.decoding.beam import Limits
-from orderfree.decoding.marginals import label_marginals
-from orderfree.decoding.search import searches, set_log_prob
+from orderfree.decoding.search import searches
+from orderfree.decoding.sets import set_log_prob, step_marginals
 from orderfree.inference import Predictor
 from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecodeInput, DecoderState, Example
@@ -81,10 +81,10 @@ def test_every_search(name: str, problem: tuple[DecodeInput, Limits], some_place
 def test_probabilities_of_labels_and_sets(problem: tuple[DecodeInput, Limits]) -> None:
     whole, limits = problem
     sets = torch.rand(INPUTS, whole.num_labels, generator=torch.Generator().manual_seed(1)) < 0.4
-    marginals, log_probs = label_marginals(whole, limits), set_log_prob(whole, sets, limits)
+    marginals, log_probs = step_marginals(whole, limits), set_log_prob(whole, sets, limits)
     for place in range(INPUTS):
         one = some(whole, [place])
-        assert torch.allclose(label_marginals(one, limits)[0], marginals[place], atol=1e-5)
+        assert torch.allclose(step_marginals(one, limits)[0], marginals[place], atol=1e-5)
         assert torch.allclose(set_log_prob(one, sets[place : place + 1], limits)[0], log_probs[place], atol=1e-4)
 
 

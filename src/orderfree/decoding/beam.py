@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..types import DecoderState, Hypotheses, Step
+from ..types import DecodeInput, DecoderState, Hypotheses, Step
 
 MERGE_FROM = 3  # candidates looked at for each hypothesis kept, where sets are merged
 
@@ -35,6 +35,13 @@ class _Beam:
 
     def at(self, inputs: Tensor) -> _Beam:
         return _Beam(self.sequences[inputs], self.scores[inputs], self.log_probs[inputs], self.ended[inputs])
+
+
+def search_beam(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
+    """`beam_search` with the label decoder of a model."""
+    assert given.step is not None, "a beam drives the label decoder, and the model has none"
+    assert given.state is not None, "a label decoder starts from a state"
+    return beam_search(given.step, given.state, given.num_labels, limits, bonus)
 
 
 def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits, bonus: Tensor | None) -> Hypotheses:

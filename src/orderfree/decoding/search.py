@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from ..registry import Registry
 from ..types import DecodeInput, Hypotheses
-from .beam import Limits, beam_search
+from .beam import Limits, search_beam
+from .sets import label_shares, membership, plain_sets, set_log_prob_br, weighted_sets
 
 POWERED = "joint"  # the search that weighs the two decoders with `Limits.br_power`
 
@@ -61,12 +61,6 @@ def thresholded(
     return add
 
 
-def _beam(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
-    assert given.step is not None, "this search drives the label decoder, and the model has none"
-    assert given.state is not None, "a label decoder starts from a state"
-    return beam_search(given.step, given.state, given.num_labels, limits, bonus)
-
-
 def _br_logits(given: DecodeInput) -> Tensor:
     assert given.br_logits is not None, "this search reads the binary-relevance decoder, and the model has none"
     return given.br_logits
@@ -75,13 +69,13 @@ def _br_logits(given: DecodeInput) -> Tensor:
 @search("greedy", sequence=True)
 def greedy(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable action at every step: a beam of one."""
-    return _beam(given, replace(limits, width=1))
+    return search_beam(given, replace(limits, width=1))
 
 
 @search("beam", sequence=True)
 def beam(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable path of the label decoder (Eq. 14)."""
-    return _beam(given, limits)
+    return search_beam(given, limits)
 
 
 @thresholded("br", br=True)
@@ -117,7 +111,7 @@ def at_threshold(logits: Tensor, thresholds: Tensor | None, limits: Limits) -> H
 @search("rescore", sequence=True, br=True)
 def rescore(given: DecodeInput, limits: Limits) -> Hypotheses:
     """Logistic rescoring: the hypotheses of a plain beam, ranked by P_br alone (Eq. 13)."""
-    found = _beam(given, limits)
+    found = search_beam(given, limits)
     logits = _br_logits(given)
     chosen = membership(found.sequences, given.num_labels)  # (B, W, L)
     scores = set_log_prob_br(logits[:, None], chosen)  # (B, W)
@@ -133,21 +127,17 @@ def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
     """Logistic joint decoding (Eq. 16): every label is weighed with its odds p_br / (1 - p_br) as it is chosen.
 
     The log of these odds is the BR logit itself; <eos> has odds 1. They are raised to the power `br_power`."""
-    return _beam(given, limits, bonus=limits.br_power * _br_logits(given).float())
+    return search_beam(given, limits, bonus=limits.br_power * _br_logits(given).float())
 
 
 @thresholded("marginal", sequence=True, over_sets=True)
 def marginal(given: DecodeInput, limits: Limits) -> Tensor:
-    """Every label whose share of the probability of all sets found reaches a threshold."""
-    odds = given.br_logits
-    sets, probs = set_distribution(given, limits, None if odds is None else limits.br_power * odds)
-    shares = (probs[..., None] * sets).sum(dim=1)  # (B, L)
+    """Every label whose share of the weighted sets reaches a threshold."""
+    shares = label_shares(*weighted_sets(given, limits))  # (B, L)
     return shares.clamp(1e-6, 1 - 1e-6).logit()
 
 
 MARGIN = 4.0  # a margin of 1 as log-odds; any factor will do, since the threshold is tuned
-
-
 LINEAR = "linear"
 
 
@@ -163,10 +153,10 @@ def expected_f1(given: DecodeInput, limits: Limits) -> Hypotheses:
     """The set with the highest expected example-F1, if the true set were drawn from those found.
 
     Tried are the sets found for an input and its n most probable labels, for every n up to its own largest set."""
-    sets, probs = set_distribution(given, limits)
+    sets, probs = plain_sets(given, limits)
     # what a beam holds in places without a hypothesis depends on the other inputs: it counts as the empty set
     found = (sets & (probs > 0)[..., None]).float()  # (B, W, L)
-    shares = (probs[..., None] * found).sum(dim=1)  # (B, L)
+    shares = label_shares(found, probs)  # (B, L)
     rank = shares.argsort(dim=1, descending=True, stable=True).argsort(dim=1)  # (B, L)
     fewest = min(limits.min_labels, given.num_labels)
     largest = found.sum(dim=-1).amax(dim=1).clamp(min=fewest)  # (B,)
@@ -185,44 +175,3 @@ def expected_f1(given: DecodeInput, limits: Limits) -> Hypotheses:
     named = at_threshold(odds, None, limits)
     utility = expected.gather(1, best[:, None])  # (B, 1)
     return Hypotheses(named.sequences, utility, utility.clamp(min=1e-12).log())
-
-
-WIDTH = 12  # hypotheses that stand for all sets, where more were not asked for
-
-
-def set_distribution(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Sets of labels (B, W, L) bool and their probabilities (B, W), as far as a beam over sets finds them: the mass it
-    does not find is shared out in proportion. With the BR logits as `bonus` they are weighed with their odds (Eq. 16).
-    Exact for a wide beam over a model that does not mind the order of labels; else the continuations of a set are those
-    of its most probable order."""
-    found = _beam(given, replace(limits, width=max(limits.width, WIDTH), merge_sets=True), bonus)
-    return membership(found.sequences, given.num_labels), found.scores.softmax(dim=1)
-
-
-ORDERS = 120  # of five labels; of larger sets the most probable ones stand for all
-WITHIN = 1e4  # larger than any log-probability: all labels of the set before <eos>
-
-
-def set_log_prob(given: DecodeInput, sets: Tensor, limits: Limits) -> Tensor:
-    """log P(set | x) of the label decoder (B,): the probabilities of all orders of the set, added up.
-
-    sets (B, L) bool. Exact for up to five labels; beyond, a lower bound from the most probable orders."""
-    sizes = sets.sum(dim=1)
-    most = max(int(sizes.max()), 1) if len(sets) else 1
-    bonus = torch.where(sets, WITHIN, float("-inf"))  # (B, L)
-    allowed = replace(limits, width=ORDERS, min_labels=0, max_labels=min(most, given.num_labels), merge_sets=False)
-    found = _beam(given, allowed, bonus)
-    whole = membership(found.sequences, given.num_labels).sum(dim=-1) == sizes[:, None]  # (B, W)
-    whole &= found.scores > float("-inf")
-    return found.log_probs.masked_fill(~whole, float("-inf")).logsumexp(dim=1)
-
-
-def membership(sequences: Tensor, num_labels: int) -> Tensor:
-    """sequences (…, K) -> the sets they hold (…, L) bool."""
-    present = torch.zeros(*sequences.shape[:-1], num_labels + 1, dtype=torch.bool, device=sequences.device)
-    return present.scatter(-1, sequences, True)[..., :num_labels]
-
-
-def set_log_prob_br(logits: Tensor, chosen: Tensor) -> Tensor:
-    """log P_br of sets (Eq. 13): logits (…, L), chosen (…, L) bool -> (…)."""
-    return torch.where(chosen, F.logsigmoid(logits), F.logsigmoid(-logits)).sum(dim=-1)

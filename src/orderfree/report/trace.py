@@ -15,7 +15,8 @@ from torch import Tensor
 
 from ..build import check_decoder
 from ..data.featurizers import encode_all
-from ..decoding.search import searches, set_distribution, set_log_prob_br
+from ..decoding.search import searches
+from ..decoding.sets import label_shares, plain_sets, set_log_prob_br
 from ..inference import Predictor
 from ..nn.graphs import GraphModel
 from ..types import DecodeInput, EncoderInput, Example, HybridInput, Hypotheses, LabelSet
@@ -62,7 +63,7 @@ class Trace:
     sets: tuple[PossibleSet, ...]
     br_probs: np.ndarray | None  # (L,)
     br_thresholds: np.ndarray | None  # (L,)
-    sequence_probs: np.ndarray | None  # (L,) share of the label decoder's sets that hold the label
+    sequence_probs: np.ndarray | None  # (L,) share of the plain sets (`decoding/sets.py`) that hold the label
     spans: tuple[Span | None, ...] | None  # where the states the attention reads stand in the text; None: nowhere
     word_weights: tuple[WordWeights, ...] | None  # of the labels chosen, where the encoder is linear in the words
     truncated: bool
@@ -159,8 +160,7 @@ def _br_thresholds(predictor: Predictor, decoder: str) -> np.ndarray:
 
 
 def _shares(predictor: Predictor, given: DecodeInput) -> np.ndarray:
-    sets, probs = set_distribution(given, predictor.limits)  # (1, W, L), (1, W)
-    shares: np.ndarray = (probs[..., None] * sets).sum(dim=1)[0].numpy(force=True)  # (L,)
+    shares: np.ndarray = label_shares(*plain_sets(given, predictor.limits))[0].numpy(force=True)  # (L,)
     return shares
 
 

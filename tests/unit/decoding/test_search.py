@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.search import membership, searches, set_log_prob_br
+from orderfree.decoding.search import searches
+from orderfree.decoding.sets import membership, set_log_prob_br
 from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecodeInput, DecoderState
 

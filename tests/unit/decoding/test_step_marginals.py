@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from orderfree.decoding.beam import Limits
-from orderfree.decoding.marginals import label_marginals
+from orderfree.decoding.sets import step_marginals
 from orderfree.testing.contracts import decode_input
 from orderfree.types import DecoderState
 
@@ -38,15 +38,15 @@ def by_hand(given, place: int, min_labels: int) -> torch.Tensor:
 @pytest.mark.parametrize("min_labels", [0, 2])
 def test_a_wide_beam_is_exact(min_labels: int) -> None:
     given = decode_input(inputs=3, num_labels=LABELS, seed=2)
-    found = label_marginals(given, Limits(width=200, min_labels=min_labels, max_labels=25))
+    found = step_marginals(given, Limits(width=200, min_labels=min_labels, max_labels=25))
     for place in range(3):
         assert torch.allclose(found[place], by_hand(given, place, min_labels), atol=1e-5)
 
 
 def test_a_narrow_beam_gives_probabilities_to_all_labels() -> None:
     given = decode_input(inputs=5, num_labels=LABELS, seed=4)
-    narrow = label_marginals(given, Limits(width=2, max_labels=25))
-    exact = label_marginals(given, Limits(width=200, max_labels=25))
+    narrow = step_marginals(given, Limits(width=2, max_labels=25))
+    exact = step_marginals(given, Limits(width=200, max_labels=25))
     assert (narrow > 0).all()
     assert (narrow <= 1).all()
     assert (narrow - exact).abs().mean() < 0.1
@@ -55,15 +55,15 @@ def test_a_narrow_beam_gives_probabilities_to_all_labels() -> None:
 def test_at_most_so_many_labels() -> None:
     given = decode_input(inputs=4, num_labels=LABELS, seed=5)
     first, _ = given.step(torch.full((4,), LABELS), given.state)
-    found = label_marginals(given, Limits(width=6, max_labels=1))
+    found = step_marginals(given, Limits(width=6, max_labels=1))
     assert torch.allclose(found, first.softmax(dim=1)[:, :LABELS].float(), atol=1e-6)
 
 
 def test_a_row_does_not_depend_on_its_batch() -> None:
     given = decode_input(inputs=4, num_labels=LABELS, seed=6)
-    together = label_marginals(given, Limits(width=3, max_labels=25))
+    together = step_marginals(given, Limits(width=3, max_labels=25))
     row = torch.tensor([2])
-    alone = label_marginals(dataclasses.replace(given, state=given.state.select(row, row)), Limits(width=3))
+    alone = step_marginals(dataclasses.replace(given, state=given.state.select(row, row)), Limits(width=3))
     assert torch.allclose(together[2], alone[0], atol=1e-5)
 
 
@@ -85,11 +85,11 @@ def test_inputs_that_have_ended_are_left_alone() -> None:
     limits = Limits(width=3, max_labels=25)
     extra = (torch.arange(6), torch.zeros(6, dtype=torch.long))
     state = dataclasses.replace(given.state, extra=extra)
-    together = label_marginals(dataclasses.replace(given, step=step, state=state), limits)
+    together = step_marginals(dataclasses.replace(given, step=step, state=state), limits)
     assert fed == [set(range(6)), {1, 2, 3, 4, 5}, {1, 2, 4, 5}, {1, 2, 4}]
     assert torch.allclose(together[0], torch.zeros(LABELS), atol=1e-6)
     assert (together[[3, 5]].sum(dim=1) <= torch.tensor([1.0, 2.0])).all(), "the expected size of a set"
     for place in range(6):
         row = torch.tensor([place])
         one = dataclasses.replace(given, step=step, state=state.select(row, row))
-        assert torch.allclose(together[place], label_marginals(one, limits)[0], atol=1e-5)
+        assert torch.allclose(together[place], step_marginals(one, limits)[0], atol=1e-5)

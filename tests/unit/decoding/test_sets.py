@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import combinations, permutations
 
@@ -11,7 +12,8 @@ from torch import Tensor
 
 from orderfree.decoding.beam import Limits
 from orderfree.decoding.exhaustive import all_sequences, path_log_prob
-from orderfree.decoding.search import membership, searches, set_distribution, set_log_prob
+from orderfree.decoding.search import searches
+from orderfree.decoding.sets import label_shares, membership, merged_sets, plain_sets, set_log_prob, weighted_sets
 from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecodeInput, DecoderState
 
@@ -53,7 +55,7 @@ def every_set(given: DecodeInput, place: int, with_odds: bool) -> dict[frozenset
 
 @pytest.mark.parametrize("with_odds", [False, True])
 def test_a_wide_beam_finds_the_whole_distribution(given: DecodeInput, with_odds: bool) -> None:
-    sets, probs = set_distribution(given, WIDE, given.br_logits if with_odds else None)
+    sets, probs = (weighted_sets if with_odds else plain_sets)(given, WIDE)
     for place in range(B):
         expected = every_set(given, place, with_odds)
         found: dict[frozenset[int], float] = {}
@@ -72,6 +74,22 @@ def test_marginals_are_shares_of_the_probability(given: DecodeInput) -> None:
             assert probs[place, label].item() == pytest.approx(share, abs=1e-3)
 
 
+@pytest.mark.parametrize("with_odds", [False, True])
+def test_the_two_shares_of_a_label_differ_by_the_odds(given: DecodeInput, with_odds: bool) -> None:
+    shares = label_shares(*(weighted_sets if with_odds else plain_sets)(given, WIDE))
+    sets = every_set(given, 0, with_odds)
+    for label in range(L):
+        assert shares[0, label].item() == pytest.approx(sum(sets[key] for key in sets if label in key), abs=1e-4)
+
+
+def test_permutations_of_a_set_in_a_beam_become_one() -> None:
+    sequences = [[1, 0, 3], [2, 3, 3], [0, 1, 3], [3, 3, 3], [0, 3, 3]]
+    log_probs = [math.log(p) if p else float("-inf") for p in (0.4, 0.2, 0.1, 0.05, 0)]
+    merged = merged_sets(sequences, log_probs, 3)
+    assert [labels for labels, _ in merged] == [[1, 0], [2], []]
+    assert [math.exp(log_prob) for _, log_prob in merged] == pytest.approx([0.5, 0.2, 0.05])
+
+
 def f1(one: frozenset[int], other: frozenset[int]) -> float:
     return 2 * len(one & other) / (len(one) + len(other)) if one or other else 1.0
 
@@ -81,7 +99,7 @@ def test_no_set_has_a_higher_expected_f1(given: DecodeInput, fewest: int) -> Non
     limits = Limits(width=200, min_labels=fewest, max_labels=L)
     found = searches["expected_f1"](given, limits)
     chosen = membership(found.sequences[:, 0], L)
-    own_sets, own_probs = set_distribution(given, limits)
+    own_sets, own_probs = plain_sets(given, limits)
     for place in range(B):
         sets = [frozenset(row.nonzero()[:, 0].tolist()) for row in own_sets[place]]
         probs = own_probs[place].tolist()
