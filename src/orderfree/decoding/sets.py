@@ -54,8 +54,8 @@ def set_log_prob(given: DecodeInput, sets: Tensor, limits: Limits) -> Tensor:
 
 
 def merged_sets(sequences: Iterable[list[int]], log_probs: Iterable[float], eos: int) -> list[tuple[list[int], float]]:
-    """The sets of one input's hypotheses, in the order of the beam. Probabilities of permutations of a set are added up;
-    its labels stay in the order of its first hypothesis."""
+    """The sets among the hypotheses of one input, in the order of the beam. Permutations of a set become one: their
+    probabilities are added up, and the first one gives the order of the labels."""
     merged: dict[frozenset[int], tuple[list[int], float]] = {}
     for sequence, log_prob in zip(sequences, log_probs, strict=True):
         if log_prob == float("-inf"):  # no such hypothesis
