@@ -16,6 +16,7 @@ import pytest
 from e2e_support import Cli, Toy, environment, files_below
 
 from orderfree.experiments.results import Result, write_result
+from orderfree.report.verdict import of_hundred
 
 ATTACK = "<script>alert(1)</script>"
 
@@ -45,7 +46,7 @@ def self_contained(page: str) -> None:
 
 
 def titles(page: str) -> list[str]:
-    return re.findall(r"<h2 id=[^>]*>(.*)</h2>", page)
+    return re.findall(r"<h2[^>]*>(.*)</h2>", page)
 
 
 def test_a_run_shows_what_it_knows_and_how_to_know_more(cli: Cli, model: Path, tmp_path: Path) -> None:
@@ -54,9 +55,13 @@ def test_a_run_shows_what_it_knows_and_how_to_know_more(cli: Cli, model: Path, t
     assert ended.out == f"Report written to {out}\n"
     page = out.read_text(encoding="utf-8")
     self_contained(page)
-    assert titles(page) == ["Decoders", "Learning curves", "Model card", "How it was made"]
-    scores = json.loads((model / "metrics.json").read_text(encoding="utf-8"))["validation"]["joint"]
-    assert f"<dd>{scores['micro_f1']:.3f}</dd>" in page
+    first, decision, *folded = titles(page)
+    assert first == "Can I use it?"
+    assert folded == ["Decoders", "Learning curves", "Model card", "How it was made"]
+    scores = json.loads((model / "metrics.json").read_text(encoding="utf-8"))["validation"]
+    recommended = decision.removeprefix("Recommended decision: ")
+    share = of_hundred(scores[recommended]["micro_precision"])
+    assert f"<li><strong>{share}</strong> of 100 predicted labels are right</li>" in page
     assert "Scores on the validation part" in page
     assert f"<code>orderfree report {model} --data test.jsonl</code>" in page
     assert "<h3>A label-set predictor made with orderfree</h3>" in page
@@ -74,7 +79,7 @@ def test_a_run_with_data_is_evaluated_as_by_evaluate(cli: Cli, toy: Toy, model: 
         title for title in titles(other) if title != "Model card"
     ]
     assert "Labels" in titles(page)
-    judged = [re.split(r'<h2 id="(?:card|making)">', each)[0].split("<main>")[1].strip() for each in (page, other)]
+    judged = [re.split(r'<div id="(?:card|making)">', each)[0].split("<main>")[1].strip() for each in (page, other)]
     assert judged[0] == judged[1]
     assert f"orderfree report {model} --data {toy.test} --out {tmp_path / 'report.html'}" in page
 

@@ -321,6 +321,7 @@ def write_run_report(
         "seed": trained.config.seed,
         "versions": provenance.get("versions", {}),
         "facts": {**facts, **prints},
+        "training_counts": dict(zip(trained.labels.names, trained.labels.counts, strict=True)),
         "command": command,
         "text": (run / "README.md").read_text(encoding="utf-8", errors="replace"),
     }

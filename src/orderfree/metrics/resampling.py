@@ -18,6 +18,7 @@ from .scores import FIVE, scores
 
 RESAMPLES = 1000
 SEED = 1
+INTERVALS = (*FIVE, "micro_precision", "micro_recall")
 TAILS = (2.5, 97.5)  # percentiles: 95 % lie between them
 AT_ONCE = 20_000_000  # draws times examples held in memory
 
@@ -33,15 +34,15 @@ def resampled(metric: str, targets: Matrix, predictions: Matrix, weights: np.nda
 
     A label whose true examples a draw misses, all of them, is left out of its macro-F1. Counted as 0 it would put each
     draw below the score itself, most of all where a corpus has many labels of one or two test examples."""
-    if metric in ("macro_f1", "micro_f1"):
+    if metric == "macro_f1":
         truth, given = sparse.csr_array(targets, dtype=np.float64), sparse.csr_array(predictions, dtype=np.float64)
         hits, true, predicted = weights @ truth.multiply(given).tocsr(), weights @ truth, weights @ given  # (R, L) each
-        if metric == "micro_f1":
-            return _f1(hits.sum(axis=1), (true + predicted).sum(axis=1))
         missed = (true == 0) & (truth.sum(axis=0) > 0)
         f1 = np.where(missed, 0.0, _f1(hits, true + predicted))
         return f1.sum(axis=1) / np.maximum((~missed).sum(axis=1), 1)
     _, examples = count(targets, predictions)
+    if metric.startswith("micro_"):
+        return _micro(metric, *(weights @ part for part in (examples.tp, examples.fp, examples.fn)))  # (R,)
     wrong = examples.fp + examples.fn
     values = {
         "example_f1": examples.f1(of_nothing=1),
@@ -49,6 +50,16 @@ def resampled(metric: str, targets: Matrix, predictions: Matrix, weights: np.nda
         "hamming_accuracy": 1 - wrong / targets.shape[1],
     }[metric]
     return weights @ values / weights.sum(axis=1)
+
+
+def _micro(metric: str, hits: np.ndarray, wrong: np.ndarray, missed: np.ndarray) -> np.ndarray:
+    """(R,) from the counts of each draw."""
+    of = {
+        "micro_f1": hits + (wrong + missed) / 2,
+        "micro_precision": hits + wrong,
+        "micro_recall": hits + missed,
+    }[metric]
+    return hits / np.where(of == 0, 1.0, of)
 
 
 def _f1(hits: np.ndarray, true_and_predicted: np.ndarray) -> np.ndarray:
@@ -61,7 +72,7 @@ def interval(drawn: np.ndarray) -> list[float]:
 
 
 def intervals(
-    targets: Matrix, predictions: Mapping[str, Matrix], metrics: Sequence[str] = FIVE
+    targets: Matrix, predictions: Mapping[str, Matrix], metrics: Sequence[str] = INTERVALS
 ) -> dict[str, dict[str, list[float]]]:
     """By name of the predictions and metric. As many draws as fit are made at a time."""
     drawn: dict[tuple[str, str], list[np.ndarray]] = {(name, metric): [] for name in predictions for metric in metrics}

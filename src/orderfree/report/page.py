@@ -20,24 +20,26 @@ from markupsafe import Markup
 from ..system.files import write_text
 from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
 from .markdown import inline, to_html
+from .verdict import mistakes, verdict
 
 MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
-SECTIONS = {
-    "decoders": "Decoders",
-    "curves": "Learning curves",
+SECTIONS = {  # below the first screen, folded
     "labels": "Labels",
+    "examples": "Examples",
     "confused_pairs": "Confused labels",
-    "together": "Labels that stand together",
+    "decoders": "Decoders",
+    "calibration": "Are the probabilities right?",
+    "thresholds": "Precision and recall by threshold",
+    "together": "Labels that occur together",
     "sizes": "How many labels",
     "combinations": "Label combinations",
     "positions": "Accuracy by position",
-    "calibration": "Are the probabilities right?",
-    "thresholds": "Precision and recall by threshold",
-    "examples": "Examples",
+    "curves": "Learning curves",
     "card": "Model card",
     "making": "How it was made",
 }
-LABELS_SHOWN = 40  # the others fold away
+LABELS_SHOWN = 40  # in one table; of more, half in each of two
+LABELS_FOLDED = 500  # the others of a long list, folded; what is left is counted
 LONGEST_TEXT = 450
 LARGEST_SIZE = 8
 LOSS = "Training loss"
@@ -53,21 +55,22 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
     decoders: dict[str, dict[str, float]] = evaluation.get("decoders") or {}
     default = evaluation.get("default_decoder")
     default = default if default in decoders else next(iter(decoders), "")
-    shown = decoders.get(default, {})
     per_label = evaluation.get("per_label") or []
     labels = occurring(per_label)
+    examples = [shown_example(example) for example in evaluation.get("examples_shown") or []]
+    precision_by_threshold = evaluation.get("precision_recall") or []
     sections = {
         "decoders": score_tables(decoders, evaluation.get("intervals") or {}),
         "curves": learning_curves(history, list(decoders), _select_metric(card)),
-        "labels": labels,
+        "labels": label_tables(labels),
         "confused_pairs": evaluation.get("confused_pairs") or [],
         "together": evaluation.get("co_occurrence") or [],
         "sizes": size_table(evaluation.get("set_sizes") or []),
         "combinations": evaluation.get("combinations") or {},
         "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
         "calibration": shown_calibration(evaluation.get("calibration") or {}),
-        "thresholds": threshold_chart(evaluation.get("precision_recall") or []),
-        "examples": [shown_example(example) for example in evaluation.get("examples_shown") or []],
+        "thresholds": threshold_chart(precision_by_threshold),
+        "examples": examples,
         "card": to_html(card.get("text") or ""),
         "making": card,
     }
@@ -77,9 +80,10 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         titles={key: title for key, title in SECTIONS.items() if sections[key]},
         evaluation=evaluation,
         default=default,
-        headline={name: shown[name] for name in MAIN_METRICS if name in shown},
+        verdict=verdict(evaluation, default, card.get("training_counts") or {}),
+        examples_chosen=how_examples_were_chosen(examples),
+        threshold_rows=[row for row in precision_by_threshold if math.isclose(10 * row["threshold"] % 1, 0)],
         absent_labels=len(per_label) - len(labels),
-        labels_shown=LABELS_SHOWN,
     )
 
 
@@ -259,6 +263,27 @@ def occurring(per_label: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Labels that are true or predicted at least once, most frequent first."""
     rows = [row for row in per_label if row["support"] or row["predicted"]]
     return sorted(rows, key=lambda row: (-row["support"], row["label"]))
+
+
+def label_tables(labels: list[dict[str, Any]]) -> dict[str, Any]:
+    """A short list as it is. Of a long one those with most mistakes and the most frequent, and the next ones folded."""
+    if len(labels) <= LABELS_SHOWN:
+        return {"shown": {"Most frequent first": labels}, "others": [], "left_out": 0} if labels else {}
+    half = LABELS_SHOWN // 2
+    worst = sorted(labels, key=lambda row: (-mistakes(row), row["label"]))[:half]
+    return {
+        "shown": {f"The {half} labels with most mistakes": worst, f"The {half} most frequent labels": labels[:half]},
+        "others": labels[half : half + LABELS_FOLDED],
+        "left_out": max(len(labels) - half - LABELS_FOLDED, 0),
+    }
+
+
+def how_examples_were_chosen(examples: list[dict[str, Any]]) -> str:
+    right = sum(all(kind == "right" for kind, _ in example["chips"]) for example in examples)
+    wrong = len(examples) - right
+    parts = [f"the {wrong} with a mistake of which the model was surest"] if wrong else []
+    parts += [f"the first {right} that it got right"] if right else []
+    return f"How these were chosen: {' and, below them, '.join(parts)}. They are no fair sample."
 
 
 def judged_labels(target: list[str], predicted: list[str]) -> list[tuple[str, str]]:

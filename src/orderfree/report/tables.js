@@ -1,5 +1,6 @@
 "use strict";
-// Without this script a table is a table. With it, a click on a heading sorts, and long tables can be searched.
+// Without this script a table is a table. With it, a click on a heading sorts, long tables can be
+// searched, and a table that is wider than the screen says so.
 const number = (text) => {
   const found = text.replaceAll(",", "").match(/-?\d+(\.\d+)?/);
   return found ? Number(found[0]) : Number.NEGATIVE_INFINITY;
@@ -41,4 +42,20 @@ for (const table of document.querySelectorAll("table.sortable")) {
       for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
     });
   }
+}
+
+const watched = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const cut = target.scrollWidth > target.clientWidth + 1;
+    target.classList.toggle("cut", cut);
+    target.nextElementSibling.hidden = !cut;
+  }
+});
+for (const area of document.querySelectorAll(".scroll")) {
+  const hint = document.createElement("p");
+  hint.className = "more";
+  hint.textContent = "Wider than the screen: scroll sideways for the rest →";
+  hint.hidden = true;
+  area.after(hint);
+  watched.observe(area);
 }

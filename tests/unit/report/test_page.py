@@ -11,8 +11,10 @@ import pytest
 from report_support import ATTACK, Outline, check_page
 
 from orderfree.report.page import (
+    LABELS_FOLDED,
     SECTIONS,
     best_of_column,
+    how_examples_were_chosen,
     learning_curves,
     render,
     shown_example,
@@ -94,13 +96,21 @@ def page() -> str:
 
 
 def headings(page: str) -> list[str]:
-    return re.findall(r'<h2 id="(\w+)">', page)
+    """The folded sections."""
+    return re.findall(r'</summary>\n<div id="(\w+)">', page)
+
+
+def part_of(page: str, section: str) -> str:
+    return page.split(f'<div id="{section}">')[1].split('<details class="section"')[0]
+
+
+def words_of(part: str) -> str:
+    return " ".join(re.sub(r"<.*?>", "", part).split())
 
 
 def rows_of(page: str, section: str) -> list[list[str]]:
     """The body rows of a section's tables, as text."""
-    part = page.split(f'<h2 id="{section}">')[1].split("<h2 ")[0]
-    rows = re.findall(r"<tr>(.*?)</tr>", part, flags=re.DOTALL)
+    rows = re.findall(r"<tr>(.*?)</tr>", part_of(page, section), flags=re.DOTALL)
     cells = [re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, flags=re.DOTALL) for row in rows]
     return [[re.sub(r"<.*?>", "", cell).strip() for cell in row] for row in cells]
 
@@ -110,11 +120,9 @@ def test_all_sections_stand_in_order(page):
     Outline(page)
 
 
-def test_the_headline_is_the_default_decoder(page):
-    tiles = re.findall(r"<dt>([^<]+)</dt><dd>([\d.]+)</dd>", page.split("<h2")[0])
-    assert tiles == [("Average", "0.605"), ("Macro F1", "0.600"), ("Micro F1", "0.610")]
-    assert "1,200 examples" in page
-    assert "threshold 0.412" in page
+def test_only_the_labels_are_unfolded(page):
+    assert page.count('<details class="section"') == len(SECTIONS)
+    assert page.count('<details class="section" open>') == 1
 
 
 def test_the_best_of_each_column_is_marked_in_words_too(page):
@@ -139,9 +147,21 @@ def test_labels_are_sorted_by_support_and_absent_ones_counted(page):
     assert "Labels neither in this data nor predicted, with an F1 of 0 in the macro scores: 1." in page
 
 
-def test_rare_labels_fold_away():
-    many = [{**EVALUATION["per_label"][0], "label": f"label {number}"} for number in range(1000)]
-    assert "Rarer labels (960)" in render({**EVALUATION, "per_label": many}, [], {})
+def test_of_many_labels_the_worst_and_the_most_frequent_are_listed():
+    """Label 7 has the most mistakes: 500 of its 1,000 examples are missed, and half of 1,000 predictions are wrong."""
+    many = [
+        {"label": f"label {n}", "support": n, "predicted": n, "precision": 0.9, "recall": 0.9, "f1": 0.9}
+        for n in range(1, 5001)
+    ]
+    many[6] |= {"support": 1000, "predicted": 1000, "precision": 0.5, "recall": 0.5, "f1": 0.5}
+    many[4999] |= {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    page = render({**EVALUATION, "per_label": many}, [], {})
+    names = [row[0] for row in rows_of(page, "labels") if row[0] != "Label"]
+    assert names[:2] == ["label 7", "label 4999"]
+    assert names[20:22] == ["label 5000", "label 4999"]
+    assert len(names) == 40 + LABELS_FOLDED
+    assert "The next 500 labels by frequency" in page
+    assert "4,480 rarer labels are not listed on this page" in page
 
 
 def test_the_other_tables(page):
@@ -151,9 +171,8 @@ def test_the_other_tables(page):
 
 
 def test_whether_probabilities_are_right_is_said_drawn_and_counted(page):
-    part = page.split('<h2 id="calibration">')[1].split("<h2 ")[0]
-    assert part.startswith("Are the probabilities right?")
-    said = " ".join(re.sub(r"<.*?>", "", part).split())
+    part = part_of(page, "calibration")
+    said = words_of(part)
     assert "off by 1.2 percentage points (expected calibration error 0.013), and by 5.6" in said
     assert "at least 5 % (0.056; 1,600 of 3,600" in said
     assert "is 0.021 (Brier score)" in said
@@ -182,8 +201,9 @@ def test_probabilities_that_are_all_unlikely():
 
 
 def test_notices(page):
-    assert "and therefore cut: 37." in page
-    assert re.search(r"count as misses \(1\):\s+novel", page)
+    help = words_of(page.split('<h2 id="advice">')[1].split("</section>")[0])
+    assert "37 texts are longer than the model reads" in help
+    assert "Training examples of labels that never occur in training (1) and therefore count as misses: novel" in help
 
 
 def test_examples_show_right_wrong_and_missed(page):
@@ -192,6 +212,13 @@ def test_examples_show_right_wrong_and_missed(page):
     assert example["probability"] == pytest.approx(0.25)
     for symbol, kind in (("✓", "right"), ("✗", "wrong"), ("+", "missed")):
         assert f'<span aria-hidden="true">{symbol}</span><span class="unseen">{kind}:</span>' in page
+
+
+def test_examples_say_how_they_were_chosen(page):
+    assert "the 1 with a mistake of which the model was surest. They are no fair sample." in page
+    right = shown_example({"target": ["a"], "predicted": ["a"]})
+    both = how_examples_were_chosen([shown_example(EVALUATION["examples_shown"][0]), right, right])
+    assert "surest and, below them, the first 2 that it got right." in both
 
 
 def test_long_texts_are_cut_between_words():
