@@ -19,8 +19,10 @@ from orderfree.serve.server import address_of, listen
 
 @contextmanager
 def listening(trained: TrainedModel, **options: Any) -> Iterator[str]:
-    token = options.pop("token", None)
-    app = create_app(Predictor(trained), options.pop("name", "fish"), ServiceLimits(**options), token)
+    token, examples = options.pop("token", None), options.pop("examples", ())
+    app = create_app(
+        Predictor(trained), options.pop("name", "fish"), ServiceLimits(**options), token, examples=examples
+    )
     with listen("127.0.0.1", 0, None) as listener:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, args=([listener],))

@@ -91,7 +91,12 @@ class Page:
     def labels(self) -> list[str]:
         return self.texts("#chips .chip b")
 
+    def unfold(self) -> Page:
+        self.browser.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        return self
+
     def choose(self, element: str, value: str) -> None:
+        self.unfold()
         Select(self.find(element)).select_by_value(value)
 
     def complaints(self) -> list[str]:
@@ -106,6 +111,10 @@ def predicted(model: Any, decoder: str, text: str = TEXT) -> list[str]:
 def test_type_and_predict(browser: Any, url: str, model: Any) -> None:
     page = Page(browser, url).ready().type(TEXT).predict("joint")
     assert page.labels == predicted(model, "joint")
+    assert page.find("words").is_displayed()
+    assert not any(page.find(folded).is_displayed() for folded in ("decoder", "steps", "sets", "compare"))
+    assert not page.find("caveat").is_displayed()
+    page.unfold()
     assert all(share.endswith("%") for share in page.texts("#chips .share"))
     steps = page.texts("#steps h3")
     assert len(steps) == len(page.labels) + 1
@@ -133,14 +142,15 @@ def test_the_keyboard_is_enough(browser: Any, url: str, model: Any) -> None:
     # everything that can be used is reached with the Tab key, and shows that it is
     page.find("text").click()
     reached = []
-    for _ in range(5):
+    examples = page.texts("#examples button")
+    for _ in range(4 + len(examples)):
         ActionChains(browser).send_keys(Keys.TAB).perform()
         active = browser.switch_to.active_element
         reached.append(active.get_attribute("id") or active.tag_name)
         # the field for files is not seen; the words before it are marked instead
         shown = active if reached[-1] != "file" else browser.find_element(By.CSS_SELECTOR, "label[for=file]")
         assert browser.execute_script("return getComputedStyle(arguments[0]).outlineStyle", shown) == "solid"
-    assert reached == ["file", "decoder", "metric", "summary", "predict"]
+    assert reached == ["file", *["button"] * len(examples), "predict", "summary", "summary"]
 
 
 def test_switching_decoder_and_metric(browser: Any, url: str, model: Any) -> None:
@@ -222,6 +232,62 @@ def test_a_file_is_read(browser: Any, url: str, model: Any, tmp_path: Path) -> N
     page.until(lambda: page.find("words").text == "one red fish")
 
 
+def test_an_example_is_predicted_with_one_click(browser: Any, model: Any) -> None:
+    with listening(model, examples=[TEXT, "x" * 200]) as url:
+        page = Page(browser, url).ready()
+        first, second = browser.find_elements(By.CSS_SELECTOR, "#examples button")
+        assert second.text == "x" * 60 + " …"
+        first.click()
+        assert page.shows("joint").labels == predicted(model, "joint")
+
+
+def test_gibberish_gets_a_caveat(browser: Any, url: str) -> None:
+    page = Page(browser, url).ready().type("zzyzx blorf qwertz").predict()
+    assert "do not rely on these labels" in page.find("caveat").text
+    page.type(TEXT).predict()
+    page.until(lambda: not page.find("caveat").is_displayed())
+
+
+TABLE = 'id;body;note\r\n1;"two red fish; ""big"" pond";x\r\n2;swim\r\n3;;"two\nlines"\r\n'
+
+
+def test_a_table_comes_back_with_labels(browser: Any, model: Any, tmp_path: Path) -> None:
+    (tmp_path / "news.csv").write_bytes(TABLE.encode("cp1252"))
+    with listening(model, texts=2) as url:  # two requests for three rows
+        browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": True})  # to read a link that only saves a file
+        page = Page(browser, url).ready()
+        page.find("file").send_keys(str(tmp_path / "news.csv"))
+        page.until(lambda: page.find("table-section").is_displayed())
+        assert page.find("table-name").text == "news.csv: 3 rows"
+        assert Select(page.find("column")).first_selected_option.text == "body"
+        page.find("tag").click()
+        page.until(lambda: page.find("table-result").is_displayed())
+        assert page.find("download").get_attribute("download") == "news-tagged.csv"
+        labels = [";".join(predicted(model, "joint", text)) for text in ('two red fish; "big" pond', "swim", "")]
+        quoted = [f'"{one}"' if ";" in one else one for one in labels]
+        script = "return fetch(arguments[0]).then((one) => one.text())"
+        tagged = browser.execute_script(script, page.find("download").get_attribute("href")).lstrip("\ufeff")
+        assert tagged == (
+            f'id;body;note;labels\r\n1;"two red fish; ""big"" pond";x;{quoted[0]}\r\n'
+            f'2;swim;;{quoted[1]}\r\n3;;"two\nlines";{quoted[2]}\r\n'
+        )
+        assert "1 have no text" in page.find("table-note").text
+        browser.execute_cdp_cmd("Page.setBypassCSP", {"enabled": False})
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [("text\n", "no rows below its heading"), ('text\n"open', "never closed")]
+)
+def test_a_table_that_cannot_be_read_is_refused(
+    browser: Any, url: str, tmp_path: Path, content: str, reason: str
+) -> None:
+    (tmp_path / "bad.csv").write_text(content, encoding="utf-8")
+    page = Page(browser, url).ready()
+    page.find("file").send_keys(str(tmp_path / "bad.csv"))
+    assert reason in page.refused()
+    assert not page.find("table-section").is_displayed()
+
+
 @pytest.mark.parametrize("width", [320, 1280])
 def test_two_hundred_labels_one_of_them_a_script_and_a_long_text(browser: Any, width: int) -> None:
     long_name = "a-label-whose-name-is-longer-than-a-narrow-screen-is-wide-" * 3
@@ -230,7 +296,10 @@ def test_two_hundred_labels_one_of_them_a_script_and_a_long_text(browser: Any, w
     with listening(trained, name="<i>fish</i>") as url:
         page = Page(browser, url, width).ready()
         assert "200 labels" in page.find("model-facts").text
-        browser.find_element(By.TAG_NAME, "summary").click()
+        page.unfold()
+        assert len(page.texts("#known-labels .chip")) == 40
+        page.find("known-search").send_keys("<SCRIPT")
+        assert page.texts("#known-labels .chip b") == [SCRIPT]
         page.choose("decoder", "br")
         page.find("threshold").send_keys("0")
         page.find("max-labels").send_keys("200")
@@ -267,11 +336,11 @@ def test_a_model_of_binary_relevance_only(browser: Any) -> None:
         assert not page.find("steps-section").is_displayed()
         assert not page.find("sets-section").is_displayed()
         assert "sees the text as a whole" in page.find("words-note").text
-        assert page.texts("#compare-head th") == ["Label", "Binary relevance"]
+        assert page.unfold().texts("#compare-head th") == ["Label", "Binary relevance"]
 
 
 def test_everything_has_a_name_and_enough_contrast(browser: Any, url: str) -> None:
-    page = Page(browser, url).ready().type(TEXT).predict()
+    page = Page(browser, url).ready().type(TEXT).predict().unfold()
     nameless = """
         return [...document.querySelectorAll("input, select, textarea, button")].filter(
             (one) => !one.labels?.length && !one.textContent.trim()).map((one) => one.id)"""

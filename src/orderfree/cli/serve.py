@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..errors import MissingLibraryError
 from .common import RunDirectory, Settings, open_run
+
+if TYPE_CHECKING:
+    from ..config import DataConfig
 
 
 def serve(
@@ -32,6 +36,10 @@ def serve(
         typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
     ] = 20.0,
     max_connections: Annotated[int, typer.Option("--max-connections", min=1, help="Connections open at once.")] = 1000,
+    examples: Annotated[
+        Path | None,
+        typer.Option("--examples", metavar="FILE", help="Texts that the page offers to try: the first five of a file."),
+    ] = None,
     log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
     settings: Settings = None,
 ) -> None:
@@ -50,12 +58,23 @@ def serve(
     )
     token = read_token(token_file) if token_file is not None else None
     with listen(host, port, token) as listener:
-        predictor, _ = open_run(run, settings, None)
-        app = create_app(predictor, run.resolve().name, limits, token, log_texts)
+        predictor, data = open_run(run, settings, None)
+        texts = [] if examples is None else _first_texts(examples, data)
+        app = create_app(predictor, run.resolve().name, limits, token, log_texts, texts)
         print(f"{run} is served at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
         ended_well = run_server(app, listener, limits)
     if not ended_well:
         raise typer.Exit(1)  # the log has said why
+
+
+EXAMPLES_SHOWN = 5
+
+
+def _first_texts(path: Path, data: DataConfig) -> list[str]:
+    from ..data.readers import read_examples
+
+    first = islice(read_examples(path, data, labelled=False), EXAMPLES_SHOWN)
+    return [example.text for example in first if example.text]
 
 
 ALL = (serve,)

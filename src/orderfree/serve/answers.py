@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp
 
 import numpy as np
@@ -14,6 +15,7 @@ from ..errors import OrderfreeError
 from ..inference import Prediction, Predictor
 from ..report.trace import Step, Trace, likeliest, trace
 from ..types import Example, LabelSet
+from .familiar import caveat, typical_texts
 from .problems import shortened
 from .schema import (
     Alternatives,
@@ -115,6 +117,7 @@ def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> E
         spans=None if told.spans is None else [span for span in told.spans if span is not None],
         word_weights=weights,
         words_missing=_words_missing(predictor, told),
+        caveat=caveat(predictor, text),
         alternatives=alternatives,
         comparison=_comparison(predictor, told),
     )
@@ -188,7 +191,7 @@ def _words_missing(predictor: Predictor, told: Trace) -> str | None:
     return f"The encoder {encoder!r} sees the text as a whole, so nothing says which words a label was read from."
 
 
-def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAnswer:
+def describe(predictor: Predictor, name: str, limits: ServiceLimits, examples: Sequence[str]) -> ModelAnswer:
     trained = predictor.trained
     return ModelAnswer(
         name=name,
@@ -206,6 +209,7 @@ def describe(predictor: Predictor, name: str, limits: ServiceLimits) -> ModelAns
         min_labels=predictor.limits.min_labels,
         max_labels=predictor.limits.max_labels,
         max_words=trained.config.data.max_words,
+        examples=list(examples) or typical_texts(predictor),
         limits=LimitsAnswer(
             body_bytes=limits.body_bytes,
             texts=limits.texts,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -53,9 +53,15 @@ FACTS: dict[int | str, dict[str, Any]] = {status: REFUSALS[status] for status in
 
 
 def create_app(
-    predictor: Predictor, name: str, limits: ServiceLimits, token: str | None = None, log_texts: bool = False
+    predictor: Predictor,
+    name: str,
+    limits: ServiceLimits,
+    token: str | None = None,
+    log_texts: bool = False,
+    examples: Sequence[str] = (),
 ) -> FastAPI:
-    """The service around one model. `name` is what it calls the model; with `token` requests must bring it."""
+    """The service around one model. `name` is what it calls the model; with `token` requests must bring it; `examples`
+    are texts that the page offers to try."""
     _try_out(predictor)
     batcher = Batcher(limits.queue, limits.batch_texts, limits.batch_seconds)
     measures = Measures(lambda: batcher.waiting)
@@ -73,7 +79,7 @@ def create_app(
     app.add_middleware(Guard, limits=limits, measures=measures, token=token)
     answer_with_problems(app)
     _add_questions(app, predictor, batcher, aside, limits, log_texts)
-    _add_facts(app, describe(predictor, name, limits), batcher, measures)
+    _add_facts(app, describe(predictor, name, limits, examples), batcher, measures)
     _add_pages(app)
     _name_choices(app, predictor)
     return app
@@ -167,7 +173,8 @@ def _add_pages(app: FastAPI) -> None:
     """The page, and the description of the service; both need nothing from elsewhere."""
     _add_file(app, "/", "index.html", "text/html")
     _add_file(app, "/page.css", "page.css", "text/css")
-    _add_file(app, "/page.js", "page.js", "text/javascript")
+    for script in ("page.js", "elements.js", "table.js"):
+        _add_file(app, f"/{script}", script, "text/javascript")
     pages = Environment(loader=FileSystemLoader(PAGE), autoescape=True, undefined=StrictUndefined)
 
     @cache

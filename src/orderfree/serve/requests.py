@@ -44,7 +44,8 @@ def _read_json(body: bytes) -> Any:
     try:
         return json.loads(body, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        reason = f"{error.msg[0].lower()}{error.msg[1:]}, line {error.lineno}, column {error.colno}"
+        fault = error.msg[0].lower() + error.msg[1:].removesuffix(" at")
+        reason = f"{fault} at line {error.lineno}, column {error.colno}"
     except UnicodeDecodeError:
         reason = "it is not UTF-8"
     except RecursionError:

@@ -169,6 +169,7 @@ class ExplainAnswer(BaseModel):
     )
     word_weights: list[LabelWords] | None = Field(description="of linear encoders, for every label predicted")
     words_missing: str | None = Field(description="why there are neither spans nor word weights")
+    caveat: str | None = Field(description="why this answer means little, where the text is empty or its words unknown")
     alternatives: Alternatives | None
     comparison: list[ComparedLabel] = Field(description="labels that either decoder thinks of")
 
@@ -199,6 +200,7 @@ class ModelAnswer(BaseModel):
     min_labels: int
     max_labels: int
     max_words: int = Field(description="words of a text that are read")
+    examples: list[str] = Field(description="texts to try")
     limits: LimitsAnswer
 
 

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+import torch
 from fastapi.testclient import TestClient
 from service_support import opened, refused
 
@@ -19,6 +20,7 @@ from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.report.trace import trace
 from orderfree.serve import app as service
+from orderfree.serve.answers import describe
 from orderfree.serve.app import create_app
 from orderfree.serve.logs import JsonLines
 from orderfree.serve.schema import ServiceLimits
@@ -116,6 +118,34 @@ def test_a_model_with_one_decoder_only_explains_what_it_can() -> None:
         answer = client.post("/v1/explain", json={"text": "red fish"}).json()
     assert (answer["generation"], answer["alternatives"]) == (None, None)
     assert {one["sequence_prob"] for one in answer["comparison"]} == {None}
+
+
+@pytest.mark.parametrize("encoder", ["sparse", "bilstm"])
+@pytest.mark.parametrize(
+    ("text", "caveat"),
+    [
+        (" ", "The text is empty"),
+        ("qwertz zzyzx blorf", "none of the words"),
+        ("qwertz zzyzx fish", "only 1 of the 3 words"),
+        ("two red qwertz fish", None),
+    ],
+)
+def test_a_text_that_the_model_does_not_know_gets_a_caveat(encoder: str, text: str, caveat: str | None) -> None:
+    with opened(Predictor(made_model(1, encoder=encoder))) as client:
+        answer = client.post("/v1/explain", json={"text": text}).json()
+    assert answer["caveat"] is None if caveat is None else caveat in answer["caveat"]
+
+
+def test_texts_to_try_are_those_given_or_the_heaviest_words_of_frequent_labels() -> None:
+    predictor = Predictor(made_model(1, encoder="linear"))
+    with torch.no_grad():
+        predictor.network.encoder.terms.zero_()
+        names = predictor.trained.featurizer.term_names
+        for weight, word in enumerate(("red", "fish"), 1):
+            predictor.network.encoder.terms[names.index(word), predictor.labels.ids["a"]] = weight
+    assert describe(predictor, "fish", ServiceLimits(), []).examples == ["fish red"]
+    assert describe(predictor, "fish", ServiceLimits(), ["mine"]).examples == ["mine"]
+    assert describe(Predictor(made_model(1)), "fish", ServiceLimits(), []).examples == []
 
 
 def test_the_model_says_what_it_can_be_asked(client: TestClient, predictor: Predictor) -> None:

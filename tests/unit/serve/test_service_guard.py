@@ -31,7 +31,7 @@ def test_with_a_token_only_those_who_bring_it_are_answered(predictor: Predictor)
         refused(client.get("/openapi.json"), 401)
         right = {"authorization": f"Bearer {TOKEN}", "host": "models.example"}
         assert client.post("/v1/predict", json={"text": "a"}, headers=right).status_code == 200
-        for path in ("/", "/page.js", "/page.css", "/docs", "/healthz", "/readyz"):
+        for path in ("/", "/page.js", "/elements.js", "/table.js", "/page.css", "/docs", "/healthz", "/readyz"):
             assert client.get(path).status_code == 200
             assert "fish" not in client.get(path).text  # nothing of the model
 
@@ -89,7 +89,7 @@ def test_metrics_count_requests_texts_and_batches(predictor: Predictor) -> None:
 
 
 def test_pages_need_nothing_from_elsewhere(client: TestClient) -> None:
-    for path in ("/", "/docs", "/page.css", "/page.js"):
+    for path in ("/", "/docs", "/page.css", "/page.js", "/elements.js", "/table.js"):
         answer = client.get(path)
         assert answer.status_code == 200
         assert "default-src 'none'" in answer.headers["content-security-policy"]

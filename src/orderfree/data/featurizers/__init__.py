@@ -11,6 +11,8 @@ A featurizer is a class with
     save(directory), load(directory, data)
 and, where every state of its encoder stands for a piece of the text,
     spans(text)                     where each of them stands: first character, one behind the last; or None: nowhere
+and, where it has a vocabulary of words,
+    known_words(text)               how many words of the text are in it, and how many there are
 """
 
 from __future__ import annotations
@@ -70,6 +72,15 @@ def bag_part(featurizer: Featurizer) -> Any:
     """The featurizer that makes bags of terms, or the part of a hybrid one that does; None: there is none."""
     parts = getattr(featurizer, "parts", {"": featurizer})
     return next((part for part in parts.values() if hasattr(part, "neighbours")), None)
+
+
+def known_words(featurizer: Featurizer, text: str) -> tuple[int, int]:
+    """How many words of a text the vocabulary has, and how many there are; of several parts, the one that knows most.
+    Where no part has a vocabulary of words, as with word pieces, all are known."""
+    parts = getattr(featurizer, "parts", {"": featurizer})
+    counts = [part.known_words(text) for part in parts.values() if hasattr(part, "known_words")]
+    words = len(text.split())
+    return max(counts, default=(words, words))
 
 
 def feature_count(featurizer: Featurizer) -> int:

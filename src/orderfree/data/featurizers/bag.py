@@ -168,6 +168,10 @@ class BagFeaturizer:
         norm = np.sqrt((weights**2).sum())
         return indices, weights * (length / norm) if norm > 0 else weights
 
+    def known_words(self, text: str) -> tuple[int, int]:
+        words = WORD.findall(text.lower() if self.data.lowercase else text)
+        return sum(word in self._ids for word in words), len(words)
+
     @cached_property
     def term_names(self) -> list[str] | None:
         """Every term as a person reads it: a word among the first ones is that word. None: libsvm features."""

@@ -71,6 +71,10 @@ class WordFeaturizer:
         offsets = self.tokenizer.encode(joined, add_special_tokens=False).offsets[: self.max_words]
         return [(origin[start], origin[end - 1] + 1) for start, end in offsets] or [None]
 
+    def known_words(self, text: str) -> tuple[int, int]:
+        tokens = self.encode(Example("", text=text)).arrays["tokens"]
+        return int((tokens != self.unknown).sum()), len(tokens) if text.strip() else 0
+
     def collate(self, rows: Sequence[Arrays]) -> TokenInput:
         lengths = torch.tensor([len(row["tokens"]) for row in rows])  # (B,)
         ids = np.full((len(rows), int(lengths.max())), self.padding, dtype=np.int64)  # (B, T)

@@ -1,55 +1,13 @@
-// The page: asks /v1/explain and shows the answer. Labels and texts may hold anything, so they only ever become text nodes.
+// The page: asks /v1/explain and shows the answer.
 
-const MISSING = "–";
-const $ = (id) => document.getElementById(id);
+import { $, MISSING, bar, chip, element, headings, measured, percent } from "./elements.js";
+import { isTable, openTable, tag } from "./table.js";
+
+const EXAMPLE_SHOWN = 60; // characters of an example's text on its button
+const KNOWN_SHOWN = 40; // labels that are listed at once
 let model = null; // what /v1/model says
 let shown = null; // { text, answer } on the page
 let asking = null; // AbortController of the request under way
-
-// ------------------------------------------------------------------ making elements
-
-function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key === "class") made.className = value;
-    else if (value === true) made.setAttribute(key, "");
-    else if (value !== false && value != null) made.setAttribute(key, value);
-  }
-  made.append(...children);
-  return made;
-}
-
-function percent(share) {
-  if (share == null) return MISSING;
-  if (share > 0 && share < 0.001) return "< 0.1 %";
-  if (share < 1 && share > 0.999) return "> 99.9 %";
-  return `${(100 * share).toFixed(1)} %`;
-}
-
-function bar(share, kind = "") {
-  const inner = element("i");
-  inner.style.width = `${100 * Math.min(share ?? 0, 1)}%`;
-  return element("span", { class: `bar ${kind}`, "aria-hidden": "true" }, inner);
-}
-
-function measured(share, kind, threshold) {
-  const drawn = bar(share, kind);
-  if (threshold != null) {
-    drawn.classList.add("tick");
-    drawn.style.setProperty("--at", `${100 * Math.min(threshold, 0.99)}%`);
-  }
-  return element("td", {}, element("span", { class: "measure" }, drawn, element("span", { class: "number" }, percent(share))));
-}
-
-function chip(label, share, kind) {
-  const made = element("li", { class: `chip ${kind}` }, element("b", {}, label));
-  if (share != null) made.append(element("span", { class: "share" }, share));
-  return made;
-}
-
-function headings(row, names) {
-  row.replaceChildren(...names.map((name) => element("th", { scope: "col" }, name)));
-}
 
 // ------------------------------------------------------------------ asking the service
 
@@ -68,7 +26,8 @@ async function call(path, body, signal) {
   const answer = await response.json().catch(() => null);
   if (response.ok && answer) return answer;
   if (response.status === 401) $("token-row").hidden = false;
-  throw new Error(answer?.detail ? `${answer.title}: ${answer.detail}` : `The service answered with status ${response.status}.`);
+  const message = answer?.detail ? `${answer.title}: ${answer.detail}` : `The service answered with status ${response.status}.`;
+  throw Object.assign(new Error(message), { status: response.status });
 }
 
 function options() {
@@ -98,6 +57,7 @@ async function predict() {
     shown = { text, answer };
     $("problem").hidden = true;
     show();
+    if ($("answer").getBoundingClientRect().top > 0.8 * innerHeight) $("answer").scrollIntoView(); // one column: a phone
   } catch (error) {
     if (error.name !== "AbortError") fail(error);
   } finally {
@@ -122,11 +82,11 @@ async function describe() {
   model = await call("v1/model");
   const count = Object.keys(model.labels).length;
   $("model-name").textContent = model.name;
-  $("model-facts").textContent = `${count.toLocaleString("en")} labels · encoder ${model.encoder} · version ${model.version}`;
+  $("model-facts").textContent = `predicts which of ${count.toLocaleString("en")} labels a text has`;
   document.title = `${model.name} · orderfree`;
   const named = (value, text) => element("option", { value }, text);
   $("decoder").replaceChildren(
-    named("", `the model's own (${model.default_decoder})`),
+    named("", `recommended (${model.default_decoder})`),
     ...model.decoders.map((one) => named(one.name, one.name)),
   );
   const metrics = Object.entries(model.best_decoder);
@@ -135,6 +95,33 @@ async function describe() {
   $("min-labels").placeholder = `${model.min_labels}`;
   $("max-labels").placeholder = `${model.max_labels}`;
   thresholdOrNot();
+  showExamples();
+  showKnown();
+}
+
+function showExamples() {
+  $("examples-row").hidden = model.examples.length === 0;
+  $("examples").replaceChildren(...model.examples.map((text) => {
+    const shownText = text.length > EXAMPLE_SHOWN ? `${text.slice(0, EXAMPLE_SHOWN).replace(/\s+\S*$/, "")} …` : text;
+    const button = element("button", { type: "button", class: "example", title: text.slice(0, 500) }, shownText);
+    button.addEventListener("click", () => {
+      $("text").value = text;
+      predict();
+    });
+    return element("li", {}, button);
+  }));
+}
+
+// Few labels are listed; of many, those that match what is typed, the most frequent first.
+function showKnown() {
+  const all = Object.entries(model.labels).sort((a, b) => b[1] - a[1]);
+  $("known-row").hidden = all.length <= KNOWN_SHOWN;
+  const wanted = $("known-search").value.trim().toLowerCase();
+  const matching = wanted ? all.filter(([label]) => label.toLowerCase().includes(wanted)) : all;
+  $("known-labels").replaceChildren(...matching.slice(0, KNOWN_SHOWN).map(([label, count]) => chip(label, count.toLocaleString("en"), "")));
+  const more = matching.length - KNOWN_SHOWN;
+  const rest = more > 0 ? ` ${more.toLocaleString("en")} more: type a part of a name.` : "";
+  $("known-note").textContent = matching.length ? `With the number of training examples.${rest}` : "No label has this in its name.";
 }
 
 function thresholdOrNot() {
@@ -161,12 +148,14 @@ function show() {
   $("status").replaceChildren(`${labels.length ? many : "No label at all"}, by ${answer.decoder}`, ...(labels.length ? [names] : []));
 }
 
-function showSet({ prediction, comparison }) {
+function showSet({ prediction, comparison, caveat }) {
+  $("caveat").textContent = caveat ?? "";
+  $("caveat").hidden = !caveat;
   const share = new Map(comparison.map((one) => [one.label, one.br_prob ?? one.sequence_prob]));
   $("chips").replaceChildren(...prediction.labels.map((label) => chip(label, percent(share.get(label)), "chosen")));
-  const source = prediction.probs ? "Probabilities are those of binary relevance." : "Probabilities are shares of the label decoder's sets.";
+  const source = prediction.probs ? "Each with its own probability." : "Each with the share of likely label sets that hold it.";
   const cut = prediction.truncated ? ` Only the first ${model.max_words.toLocaleString("en")} words were read.` : "";
-  $("set-note").textContent = (prediction.labels.length ? source : "The model predicts the empty set.") + cut;
+  $("set-note").textContent = (prediction.labels.length ? source : "The model predicts no label for this text.") + cut;
 }
 
 function showSteps({ generation, decoder, prediction }) {
@@ -228,7 +217,7 @@ function wordsNote(answer, attended, choices) {
   if (attended) return "Words that the attention of each step read; the darker, the more.";
   if (answer.words_missing) return answer.words_missing;
   if (!choices) return "No label was predicted, so there is nothing to mark.";
-  return "Words that add most to a label's linear score (blue) or take most from it (orange). Both decoders start from these scores.";
+  return "Blue words speak for the label, orange ones against it; the numbers are what they add to its score.";
 }
 
 function showWords(choice) {
@@ -318,6 +307,16 @@ function showComparison({ comparison }) {
 
 async function take(file) {
   if (!file) return;
+  if (isTable(file)) {
+    try {
+      if (!model) await describe();
+      await openTable(file);
+      $("problem").hidden = true;
+    } catch (error) {
+      fail(error);
+    }
+    return;
+  }
   const most = model?.limits.body_bytes ?? 2e6;
   if (file.size > most) return fail(new Error(`${file.name} is too large: this service reads up to ${most.toLocaleString("en")} bytes.`));
   try {
@@ -347,6 +346,12 @@ $("file").addEventListener("change", async (event) => {
 // a decoder that is named and one that validation chose exclude each other
 $("decoder").addEventListener("change", () => { $("metric").value = ""; again(); });
 $("metric").addEventListener("change", () => { $("decoder").value = ""; again(); });
+$("known-search").addEventListener("input", showKnown);
+$("tag").addEventListener("click", async () => {
+  if ($("tag").getAttribute("aria-disabled") === "true") return;
+  $("problem").hidden = true;
+  await tag(call, model, options()).catch(fail);
+});
 for (const id of ["min-labels", "max-labels", "threshold"]) $(id).addEventListener("change", again);
 $("token").addEventListener("change", () => {
   sessionStorage.setItem("token", $("token").value);
