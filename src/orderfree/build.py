@@ -15,20 +15,13 @@ from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .errors import ConfigError, OrderfreeError, nearest
-from .nn.br_decoder import BRDecoder, GivenScores, ResidualBRDecoder, SummaryOutput
-from .nn.chain_decoder import ChainDecoder
+from .nn import chain_decoder, residual_decoder, seq2set_decoder, sgm_decoder  # noqa: F401  (each registers itself)
+from .nn.br_decoder import br_decoders
 from .nn.encoders import encoders
-from .nn.label_decoder import LabelDecoder
+from .nn.label_decoder import label_decoders
 from .nn.model import OrderFreeModel
-from .nn.residual_decoder import ResidualDecoder
-from .nn.seq2set_decoder import Seq2SetDecoder
-from .nn.sgm_decoder import SGMDecoder
 from .objectives import SequenceObjective, objectives
 from .objectives.multitask import Criterion
-
-SCORING = "linear"  # the encoder that scores labels itself, alone or as a part of a hybrid
-RECURRENT_DECODERS = {"lstm": LabelDecoder, "sgm": SGMDecoder, "seq2set": Seq2SetDecoder, "residual": ResidualDecoder}
-
 
 REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted
 PRESETS = Path(__file__).parent / "presets"
@@ -79,22 +72,41 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
             problems += found
     if config is not None and encoder_options is not None:
         config.model.encoder_options = encoder_options.model_dump()
-        problems += _contradictions(config)
+        unknown = _unknown_decoders(config.model)
+        problems += unknown
+        if not unknown:
+            _choose_decoders(config)
+            problems += _contradictions(config)
     if problems or config is None:
         raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
-    scored = _scores_labels(config)
-    config.model.label_decoder = config.model.label_decoder or ("residual" if scored else "lstm")
-    config.model.br_decoder = config.model.br_decoder or (
-        "residual" if scored else "output" if config.model.encoder == "audio" else "mlp"
-    )
     for where in ("sequence_options", "second_options"):
         options = objective_options.get(where)
         setattr(config.objective, where, options.model_dump() if options is not None else {})
     return config
 
 
-def _scores_labels(config: Config) -> bool:
-    return config.model.encoder == SCORING or SCORING in config.model.encoder_options.get("parts", {})
+def scores_labels(config: Config) -> bool:
+    """Whether the encoder scores labels before any training, or one of its parts does."""
+    declared = getattr(encoders[config.model.encoder], "scores_labels", False)
+    return bool(getattr(encoder_options(config), "scores_labels", declared))
+
+
+def _unknown_decoders(settings: ModelConfig) -> list[str]:
+    problems = []
+    for key, registry in (("label_decoder", label_decoders), ("br_decoder", br_decoders)):
+        name = getattr(settings, key)
+        if name is not None and name not in registry:
+            known = registry.names()
+            problems.append(f"model.{key}: expected {', '.join(known)} or null, found {name!r}.{nearest(name, known)}")
+    return problems
+
+
+def _choose_decoders(config: Config) -> None:
+    """Where the config leaves them open: corrections of label scores where there are some."""
+    settings, scored = config.model, scores_labels(config)
+    settings.label_decoder = settings.label_decoder or ("residual" if scored else "lstm")
+    if settings.br_decoder is None:
+        settings.br_decoder = "residual" if scored else getattr(encoders[settings.encoder], "br_decoder", "mlp")
 
 
 def _section(raw: dict[str, Any], name: str) -> dict[str, Any]:
@@ -116,25 +128,7 @@ def _contradictions(config: Config) -> list[str]:
     """Keys that are fine alone but not together."""
     if config.objective.sequence is None and config.objective.br_weight == 0:
         return ["objective.sequence is null and objective.br_weight is 0: nothing would be trained; set one of them."]
-    problems = []
-    if config.objective.sequence is None and config.objective.second is not None:
-        problems.append("objective.second needs objective.sequence: it is trained beside it.")
-    if config.model.label_decoder == "chain" and (
-        config.objective.sequence not in (None, "mle")
-        or config.objective.sequence_options.get("order", "frequent_first") != "frequent_first"
-        or config.objective.second is not None
-    ):
-        problems.append(
-            "model.label_decoder=chain goes from frequent labels to rare and says each once: "
-            "it needs objective.sequence=mle with order frequent_first, and no second objective."
-        )
-    if config.objective.sampled_labels and config.objective.sequence is None:
-        problems.append("objective.sampled_labels is for the label decoder, and objective.sequence=null means none.")
-    if config.objective.sampled_labels and config.model.label_decoder in ("chain", "sgm", "seq2set"):
-        problems.append(f"objective.sampled_labels: model.label_decoder={config.model.label_decoder} reads all labels.")
-    for key, kind in (("label_decoder", config.model.label_decoder), ("br_decoder", config.model.br_decoder)):
-        if kind in ("residual", "scores") and not _scores_labels(config):
-            problems.append(f"model.{key}={kind} needs model.encoder={SCORING}: no other encoder scores labels.")
+    problems = [*_objective_problems(config), *_score_problems(config), *_batch_problems(config)]
     if config.data.vggish_pca is not None and config.data.vggish is None:
         problems.append("data.vggish_pca: components are of VGGish embeddings; name its weights with data.vggish.")
     available = decoders_of(config)
@@ -144,21 +138,69 @@ def _contradictions(config: Config) -> list[str]:
     ):
         if name is not None and name not in available:
             problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
-    if config.model.encoder == "audio" and config.training.batch_size == 1:
-        problems.append("model.encoder=audio needs training.batch_size of at least 2: one example has no spread.")
-    if config.model.br_batch_norm and config.model.br_layers and config.training.batch_size == 1:
-        problems.append("model.br_batch_norm needs training.batch_size of at least 2: one example has no spread.")
     most = config.decoding.max_labels
     if most is not None and most < (config.decoding.min_labels or 0):
         problems.append(f"decoding.max_labels ({most}) is below decoding.min_labels ({config.decoding.min_labels}).")
     return problems
 
 
+def _objective_problems(config: Config) -> list[str]:
+    """What the label decoder cannot be trained with."""
+    settings, name = config.objective, config.model.label_decoder
+    decoder, problems = label_decoders[name or "lstm"], []
+    if settings.sequence is None and settings.second is not None:
+        problems.append("objective.second needs objective.sequence: it is trained beside it.")
+    frequent_first = settings.sequence_options.get("order", "frequent_first") == "frequent_first"
+    in_order = settings.sequence in (None, "mle") and frequent_first and settings.second is None
+    if decoder.fixed_order and not in_order:
+        problems.append(
+            f"model.label_decoder={name} goes from frequent labels to rare and says each once: "
+            "it needs objective.sequence=mle with order frequent_first, and no second objective."
+        )
+    if settings.sampled_labels and settings.sequence is None:
+        problems.append("objective.sampled_labels is for the label decoder, and objective.sequence=null means none.")
+    elif settings.sampled_labels and decoder.reads_all_labels:
+        problems.append(f"objective.sampled_labels: model.label_decoder={name} reads all labels.")
+    return problems
+
+
+def _score_problems(config: Config) -> list[str]:
+    """Decoders that correct or repeat label scores, under an encoder that has none."""
+    settings = config.model
+    if scores_labels(config):
+        return []
+    scoring = [name for name in encoders.names() if getattr(encoders[name], "scores_labels", False)]
+    wanted = " or ".join(f"model.encoder={name}" for name in scoring)
+    return [
+        f"model.{key}={name} needs {wanted}: {settings.encoder} does not score labels."
+        for key, name, needs_scores in (
+            ("label_decoder", settings.label_decoder, label_decoders[settings.label_decoder or "lstm"].needs_scores),
+            ("br_decoder", settings.br_decoder, br_decoders[settings.br_decoder or "mlp"].needs_scores),
+        )
+        if needs_scores
+    ]
+
+
+def _batch_problems(config: Config) -> list[str]:
+    settings = config.model
+    if config.training.batch_size > 1:
+        return []
+    normalising = {
+        f"model.encoder={settings.encoder}": getattr(encoders[settings.encoder], "normalises_batches", False),
+        "model.br_batch_norm": settings.br_batch_norm and settings.br_layers > 0,
+    }
+    return [
+        f"{key} needs training.batch_size of at least 2: one example has no spread."
+        for key, needs_two in normalising.items()
+        if needs_two
+    ]
+
+
 def decoders_of(config: Config) -> tuple[str, ...]:
     """The decoders a model of this config can be searched with, in the order of the paper's tables."""
     sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
     # where the scores are what binary relevance says, that is enough
-    scored = _scores_labels(config) and config.model.br_decoder != "scores"
+    scored = scores_labels(config) and not br_decoders[config.model.br_decoder or "mlp"].repeats_scores
     return tuple(
         name
         for name, search in ((name, searches[name]) for name in searches)
@@ -205,34 +247,11 @@ def input_kind(config: Config) -> str:
 def build_network(config: Config, input_size: InputSize, num_labels: int) -> OrderFreeModel:
     settings = config.model
     encoder = encoders[settings.encoder](encoder_options(config), input_size, settings.dropout, num_labels)
-    label_decoder: LabelDecoder | ChainDecoder | None = None
-    br_decoder = None
-    if config.objective.sequence is not None and settings.label_decoder == "chain":
-        label_decoder = ChainDecoder(num_labels, _br_decoder(settings, num_labels, encoder.output_size))
-    elif config.objective.sequence is not None:
-        label_decoder = RECURRENT_DECODERS[settings.label_decoder or "lstm"](
-            num_labels,
-            encoder.output_size,
-            settings.label_embedding,
-            settings.decoder_hidden,
-            settings.decoder_layers,
-            settings.dropout,
-            settings.decoder_cell,
-        )
-    if config.objective.br_weight > 0:
-        br_decoder = _br_decoder(settings, num_labels, encoder.output_size)
+    sizes = (settings, num_labels, encoder.output_size)
+    sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
+    label_decoder: Any = label_decoders[settings.label_decoder or "lstm"].from_config(*sizes) if sequence else None
+    br_decoder = br_decoders[settings.br_decoder or "mlp"].from_config(*sizes) if br else None
     return OrderFreeModel(encoder, label_decoder, br_decoder, num_labels)
-
-
-def _br_decoder(settings: ModelConfig, num_labels: int, state_size: int) -> BRDecoder | GivenScores | SummaryOutput:
-    if settings.br_decoder == "scores":
-        return GivenScores()
-    if settings.br_decoder == "output":
-        return SummaryOutput(num_labels, state_size)
-    kind = ResidualBRDecoder if settings.br_decoder == "residual" else BRDecoder
-    return kind(
-        num_labels, state_size, settings.br_hidden, settings.br_layers, settings.dropout, settings.br_batch_norm
-    )
 
 
 def build_criterion(config: Config, labels: Sized) -> Criterion:

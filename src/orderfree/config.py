@@ -113,21 +113,21 @@ class DataConfig(Section):
 class ModelConfig(Section):
     encoder: str = Field("sparse", description="bilstm, sparse, linear, transformer, dense, audio or hybrid")
     encoder_options: dict[str, Any] = Field(default_factory=dict, description="options of that encoder, listed below")
-    label_decoder: Literal["lstm", "residual", "sgm", "seq2set", "chain"] | None = Field(
+    label_decoder: str | None = Field(
         None,
-        description="the paper's label decoder; the same as a correction of the linear encoder's scores; SGM's with "
-        "global embedding; Seq2Set's on a sequence decoder; a chain of binary classifiers; null: residual where the "
-        "encoder scores labels, else lstm",
+        description="lstm, the paper's; residual, the same as a correction of the encoder's label scores; sgm, with "
+        "global embedding; seq2set, a set decoder on a sequence decoder; chain, of binary classifiers; null: residual "
+        "where the encoder scores labels, else lstm",
     )
     label_embedding: PositiveInt = Field(64, description="size of the label embeddings fed to the label decoder")
     decoder_hidden: PositiveInt = Field(128, description="hidden size of the LSTM label decoder")
     decoder_layers: Layers = Field(1, description="layers of the LSTM label decoder")
     decoder_cell: Literal["lstm", "gru"] = Field("lstm", description="recurrent cell of the label decoder")
-    br_decoder: Literal["mlp", "residual", "scores", "output"] | None = Field(
+    br_decoder: str | None = Field(
         None,
-        description="the paper's binary-relevance decoder (Eq. 6); the same as a correction of the linear encoder's "
-        "scores; these scores as they are; one linear layer on the encoder's summary; null: residual where the encoder "
-        "scores labels, output for audio, else mlp",
+        description="mlp, the paper's (Eq. 6); residual, the same as a correction of the encoder's label scores; "
+        "scores, as the encoder gives them; output, one linear layer on the encoder's summary; null: residual where "
+        "the encoder scores labels, output for audio, else mlp",
     )
     br_hidden: PositiveInt = Field(256, description="hidden size of the binary-relevance decoder")
     br_layers: Annotated[int, Field(ge=0, le=100)] = Field(

@@ -21,7 +21,7 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 
-from .build import input_kind, load_config
+from .build import input_kind, load_config, scores_labels
 from .checkpoint import TrainedModel, save_model
 from .config import Config
 from .data.arrays import Labelling, feature_examples, is_text, text_examples, texts_of
@@ -352,7 +352,7 @@ def _refuse_solved(config: Config, text: bool) -> None:
             "partial_fit cannot read texts, whose vocabulary is made from all of them at once; use fit, or give it "
             "features that need no fitting (scikit-learn's HashingVectorizer, sentence embeddings)."
         )
-    if "linear" in (config.model.encoder, *config.model.encoder_options.get("parts", {})):
+    if scores_labels(config):
         raise ValueError(
             "partial_fit trains by gradient, and the classifiers of the encoder 'linear' are solved on all examples at "
             "once; use fit, or choose encoder='sparse' (for a dense matrix 'dense')."

@@ -1,5 +1,5 @@
-"""The four extension points: readers, encoders, objectives, searches. A plain dictionary with two manners:
-a taken name is refused, and an unknown one is answered with the list and the nearest."""
+"""Parts by name: readers, encoders, label decoders, binary-relevance decoders, objectives, searches. A dictionary that
+refuses a name that is taken, and answers an unknown one with the known names and the nearest."""
 
 from __future__ import annotations
 

@@ -13,18 +13,50 @@ from orderfree.data.readers import readers
 from orderfree.data.readers.source import Source
 from orderfree.data.writers import WRITERS, write_examples
 from orderfree.decoding.search import searches
+from orderfree.nn.br_decoder import SummaryOutput, br_decoders
 from orderfree.nn.encoders import encoders
 from orderfree.nn.encoders.dense import DenseEncoder, DenseOptions
+from orderfree.nn.label_decoder import LabelDecoder, label_decoders
 from orderfree.objectives import objectives
 from orderfree.objectives.ocd import OCD, OCDOptions
 from orderfree.registry import Registry
 from orderfree.testing.contracts import check_encoder, check_objective, check_reader, check_search
+from orderfree.testing.decoder_contracts import check_br_decoder, check_label_decoder
 from orderfree.types import EncoderOutput, Example, Hypotheses, RolloutPlan
 
 
 @pytest.mark.parametrize("name", encoders.names())
 def test_encoders(name: str) -> None:
     check_encoder(name)
+
+
+@pytest.mark.parametrize("name", label_decoders.names())
+def test_label_decoders(name: str) -> None:
+    check_label_decoder(name)
+
+
+@pytest.mark.parametrize("name", br_decoders.names())
+def test_br_decoders(name: str) -> None:
+    check_br_decoder(name)
+
+
+def test_a_label_decoder_whose_steps_disagree_is_refused(register) -> None:
+    class Forgetful(LabelDecoder):
+        def step(self, previous, state):
+            logits, _ = super().step(previous, state)
+            return logits, state
+
+    with pytest.raises(AssertionError, match="`unroll` and repeated calls of `step` give other logits"):
+        check_label_decoder(register(label_decoders, Forgetful))
+
+
+def test_a_binary_relevance_decoder_that_reads_padding_is_refused(register) -> None:
+    class Padded(SummaryOutput):
+        def forward(self, encoded):
+            return self.output(encoded.states.mean(dim=1))
+
+    with pytest.raises(AssertionError, match="row 1 comes out differently alone"):
+        check_br_decoder(register(br_decoders, Padded))
 
 
 @pytest.mark.parametrize("name", objectives.names())

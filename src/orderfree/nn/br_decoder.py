@@ -1,24 +1,50 @@
-"""The binary-relevance decoder D_br: every label on its own (Eq. 6)."""
+"""The binary-relevance decoder D_br: every label on its own (Eq. 6). Add one by registering a subclass of `BRPart`."""
 
 from __future__ import annotations
 
 import math
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
+from ..config import ModelConfig
+from ..registry import Registry
 from ..types import EncoderOutput
 from .attention import Attention
 
 
-class GivenScores(nn.Module):
+class BRPart(nn.Module):
+    """A binary-relevance decoder: EncoderOutput -> logits (B, L)."""
+
+    needs_scores: ClassVar[bool] = False  # True: the encoder must score labels
+    repeats_scores: ClassVar[bool] = False  # True: it gives these scores as they are
+
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        raise NotImplementedError
+
+
+br_decoders: Registry[type[BRPart]] = Registry("binary-relevance decoder")
+
+
+@br_decoders.register("scores")
+class GivenScores(BRPart):
     """The encoder's own label scores as they are (row "SVM")."""
+
+    needs_scores: ClassVar[bool] = True
+    repeats_scores: ClassVar[bool] = True
+
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        return cls()
 
     def forward(self, encoded: EncoderOutput) -> Tensor:
         return given_scores(encoded)  # (B, L)
 
 
-class SummaryOutput(nn.Module):
+@br_decoders.register("output")
+class SummaryOutput(BRPart):
     """sigmoid(W h_m + b): the output layer of an encoder that was designed to end in one (audio)."""
 
     def __init__(self, num_labels: int, state_size: int) -> None:
@@ -27,12 +53,17 @@ class SummaryOutput(nn.Module):
         # about one label an example at first: hundreds of updates would go into learning that most are absent
         nn.init.constant_(self.output.bias, -math.log(num_labels))
 
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        return cls(num_labels, state_size)
+
     def forward(self, encoded: EncoderOutput) -> Tensor:
         logits: Tensor = self.output(encoded.summary)
         return logits  # (B, L)
 
 
-class BRDecoder(nn.Module):
+@br_decoders.register("mlp")
+class BRDecoder(BRPart):
     """p_br = sigmoid(W_br [MLP(h_m); c_br]), c_br attended to with the MLP's output as the query."""
 
     def __init__(
@@ -52,14 +83,23 @@ class BRDecoder(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(size + state_size, num_labels)
 
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        return cls(
+            num_labels, state_size, settings.br_hidden, settings.br_layers, settings.dropout, settings.br_batch_norm
+        )
+
     def forward(self, encoded: EncoderOutput) -> Tensor:
         query = self.mlp(encoded.summary)  # (B, hidden)
         context, _ = self.attention(query[:, None], encoded.states, encoded.mask)  # (B, 1, H)
         return self.output(torch.cat([query, self.dropout(context[:, 0])], dim=-1))  # (B, L)
 
 
+@br_decoders.register("residual")
 class ResidualBRDecoder(BRDecoder):
     """The encoder's own label scores as log-odds, and what the decoder adds to them: nothing at first."""
+
+    needs_scores: ClassVar[bool] = True
 
     def __init__(
         self, num_labels: int, state_size: int, hidden: int, layers: int, dropout: float, batch_norm: bool

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from ..config import ModelConfig
 from ..types import DecoderState, EncoderOutput
-from .br_decoder import BRDecoder, GivenScores, SummaryOutput
+from .br_decoder import br_decoders
+from .label_decoder import label_decoders
 
 IMPOSSIBLE = -1e9  # log-probability of a label the chain has passed; finite, so that min_labels can still force one
 
 
+@label_decoders.register("chain")
 class ChainDecoder(nn.Module):
     """P(y | x) = prod_i P(y_i | x, y_1 … y_i-1), from frequent labels to rare.
 
@@ -27,11 +31,19 @@ class ChainDecoder(nn.Module):
     In the state, `hidden` (1, R, L) holds what the input says of each label, `cell` (1, R, L) the labels chosen so far.
     """
 
-    def __init__(self, num_labels: int, scorer: BRDecoder | GivenScores | SummaryOutput) -> None:
+    needs_scores: ClassVar[bool] = False
+    reads_all_labels: ClassVar[bool] = True
+    fixed_order: ClassVar[bool] = True
+
+    def __init__(self, num_labels: int, scorer: nn.Module) -> None:
         super().__init__()
         self.num_labels = num_labels
         self.scorer = scorer
         self.influence = nn.Parameter(torch.zeros(num_labels, num_labels))  # [i, j]: of label j on the classifier of i
+
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        return cls(num_labels, br_decoders[settings.br_decoder or "mlp"].from_config(settings, num_labels, state_size))
 
     @property
     def first_stage(self) -> ChainDecoder:

@@ -1,24 +1,32 @@
-"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3), and how any label decoder
-scores sequences."""
+"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3), and the registry of all
+label decoders: `@label_decoders.register("lstm")`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import accumulate
-from typing import Protocol
+from typing import ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
+from ..config import ModelConfig
+from ..registry import Registry
 from ..types import DecoderState, EncoderOutput
 from .attention import Attention
 
 
 class SequenceDecoder(Protocol):
-    """What rollouts, searches and training call of a label decoder."""
+    """A label decoder: what it declares, and what rollouts, searches and training call."""
 
+    needs_scores: ClassVar[bool]  # it corrects label scores, so the encoder must have some
+    reads_all_labels: ClassVar[bool]  # it cannot be trained on some of the labels (objective.sampled_labels)
+    fixed_order: ClassVar[bool]  # it generates labels from frequent to rare only: maximum likelihood trains it
     num_labels: int
+
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self: ...
 
     @property
     def first_stage(self) -> SequenceDecoder: ...
@@ -32,12 +40,19 @@ class SequenceDecoder(Protocol):
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]: ...
 
 
+label_decoders: Registry[type[SequenceDecoder]] = Registry("label decoder")
+
+
+@label_decoders.register("lstm")
 class LabelDecoder(nn.Module):
     """`unroll` runs any number of steps whose inputs are known; `step` is its one-step case, driven by rollouts and
     searches. The attention reads the LSTM's output and is not fed back, so known inputs run through all steps in one
     call, and the encoder's states are read once instead of once a step."""
 
-    feeds_context = False  # True: the attention's context is part of the next step's input
+    needs_scores: ClassVar[bool] = False
+    reads_all_labels: ClassVar[bool] = False
+    fixed_order: ClassVar[bool] = False
+    feeds_context: ClassVar[bool] = False  # True: the attention's context is part of the next step's input
 
     def __init__(
         self,
@@ -60,6 +75,18 @@ class LabelDecoder(nn.Module):
         self.combine = nn.Linear(state_size + hidden, hidden)
         self.output = nn.Linear(hidden, num_labels + 1)  # the last column is <eos>
         self.dropout = nn.Dropout(dropout)
+
+    @classmethod
+    def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
+        return cls(
+            num_labels,
+            state_size,
+            settings.label_embedding,
+            settings.decoder_hidden,
+            settings.decoder_layers,
+            settings.dropout,
+            settings.decoder_cell,
+        )
 
     @property
     def first_stage(self) -> LabelDecoder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from .br_decoder import BRDecoder, GivenScores, SummaryOutput
+from .br_decoder import BRPart
 from .chain_decoder import ChainDecoder
 from .label_decoder import LabelDecoder
 
@@ -17,7 +17,7 @@ class OrderFreeModel(nn.Module):
         self,
         encoder: nn.Module,
         label_decoder: LabelDecoder | ChainDecoder | None,
-        br_decoder: BRDecoder | GivenScores | SummaryOutput | None,
+        br_decoder: BRPart | None,
         num_labels: int,
     ) -> None:
         super().__init__()

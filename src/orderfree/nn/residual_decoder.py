@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 from ..types import DecoderState, EncoderOutput
 from .br_decoder import Calibration, given_scores
-from .label_decoder import LabelDecoder
+from .label_decoder import LabelDecoder, label_decoders
 
 TAKEN = -1e9  # logit of a label already in the set; finite: 0 times it is 0
 
 
+@label_decoders.register("residual")
 class ResidualDecoder(LabelDecoder):
     """o_t = calibrated label scores, a constant for <eos>, and what the LSTM adds: nothing at first.
 
@@ -28,6 +29,8 @@ class ResidualDecoder(LabelDecoder):
 
     `extra` of the state: base logits (R, L + 1), labels taken so far (R, L + 1).
     """
+
+    needs_scores: ClassVar[bool] = True
 
     def __init__(self, num_labels: int, *others: Any, **named: Any) -> None:
         super().__init__(num_labels, *others, **named)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
 from ..decoding.rollout import RolloutTask, policies, roll_out
 from ..types import DecoderState, EncoderOutput, Rollout
-from .label_decoder import LabelDecoder
+from .label_decoder import LabelDecoder, label_decoders
 
 LONGEST = 25  # labels the sequence decoder may name
 
 
+@label_decoders.register("seq2set")
 class Seq2SetDecoder(LabelDecoder):
     """The sequence decoder names labels first, greedily; the set decoder attends to the input and to its states.
 
@@ -22,6 +23,8 @@ class Seq2SetDecoder(LabelDecoder):
     the set decoder has one attention for each of the two; here one attention reads both side by side. It reads what
     the sequence decoder makes of its own labels, in training too: states fed the correct labels would give them away.
     """
+
+    reads_all_labels: ClassVar[bool] = True
 
     def __init__(
         self, num_labels: int, state_size: int, embedding: int, hidden: int, *others: Any, **named: Any

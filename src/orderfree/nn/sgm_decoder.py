@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..types import DecoderState, EncoderOutput
-from .label_decoder import LabelDecoder
+from .label_decoder import LabelDecoder, label_decoders
 
 
+@label_decoders.register("sgm")
 class SGMDecoder(LabelDecoder):
     """Feeds back more than the label it chose: the mean embedding of all labels under the previous step's
     distribution, mixed in by a gate, and the attention's context.
@@ -22,7 +23,8 @@ class SGMDecoder(LabelDecoder):
     Each step needs the distribution of the one before, so the steps of a known sequence run one by one.
     """
 
-    feeds_context = True
+    reads_all_labels: ClassVar[bool] = True
+    feeds_context: ClassVar[bool] = True
 
     def __init__(self, num_labels: int, state_size: int, embedding: int, *others: Any, **named: Any) -> None:
         super().__init__(num_labels, state_size, embedding, *others, **named)

@@ -6,6 +6,10 @@ An encoder is a module with
     __init__(options, input_size, dropout, num_labels)    input_size: vocabulary size, or features per frame
     output_size      H
     forward(inputs) -> EncoderOutput
+and, where it is so,
+    scores_labels = True         its EncoderOutput has `scores`; Options may have a property of this name instead
+    br_decoder = "output"        the binary-relevance decoder where the config names none; by default `mlp`
+    normalises_batches = True    a batch of one example cannot train it
 One that is solved before training instead of descended to has besides
     solve(features, targets, seed, out_of_fold, weights) -> (N, L) scores to train the decoders on, see `linear`
 and one that begins with weights made elsewhere

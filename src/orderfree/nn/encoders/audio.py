@@ -37,6 +37,8 @@ class AudioEncoder(nn.Module):
 
     Options = AudioOptions
     input_kind: ClassVar[str] = "dense"
+    br_decoder: ClassVar[str] = "output"
+    normalises_batches: ClassVar[bool] = True
 
     def __init__(self, options: AudioOptions, input_size: int, dropout: float, num_labels: int) -> None:
         super().__init__()

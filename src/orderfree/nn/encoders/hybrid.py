@@ -44,6 +44,10 @@ class HybridOptions(Section):
         return {name: entry.Options.model_validate(self.parts[name]) for name, entry in entries.items()}
 
     @property
+    def scores_labels(self) -> bool:
+        return any(getattr(encoders[name], "scores_labels", False) for name in self.parts)
+
+    @property
     def input_kinds(self) -> dict[str, str]:
         """What each part is fed."""
         entries: dict[str, Any] = {name: encoders[name] for name in self.parts}

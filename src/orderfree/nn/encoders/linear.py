@@ -53,6 +53,7 @@ class LinearEncoder(nn.Module):
 
     Options = LinearOptions
     input_kind: ClassVar[str] = "bag"
+    scores_labels: ClassVar[bool] = True
 
     def __init__(self, options: LinearOptions, input_size: int, dropout: float, num_labels: int) -> None:
         super().__init__()
