@@ -211,12 +211,8 @@ def decoders_of(config: Config) -> tuple[str, ...]:
 
 
 def preferred_decoder(config: Config) -> str:
-    """joint where the model has both decoders, else the best of the one it has."""
+    """Before validation has chosen one: joint where the model has both decoders, else that of the one it has."""
     return next(name for name in ("joint", "beam", "br") if name in decoders_of(config))
-
-
-def default_decoder(config: Config) -> str:
-    return config.decoding.decoder or preferred_decoder(config)
 
 
 def check_decoder(config: Config, name: str) -> None:

@@ -145,7 +145,9 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
 
 def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: Collection[str]) -> None:
     """What is only shown must at least be what its name says."""
-    for decoder, scores in metrics.get("validation", {}).items():
+    default = metrics.get("default")
+    chosen = {} if default is None else {str(default["search"]): default["scores"]}
+    for decoder, scores in (*metrics.get("validation", {}).items(), *chosen.items()):
         if decoder not in decoders or not all(isinstance(value, int | float) for value in scores.values()):
             raise ValueError(f"metrics.json holds scores of {decoder!r} that are none")
     kinds = {"train_examples": int, "valid_examples": int, "data": dict, "versions": dict}

@@ -199,9 +199,11 @@ class TrainingConfig(Section):
     patience: PositiveInt | None = Field(
         10, description="end after this many validations without a better one; null: never"
     )
-    select_metric: METRICS = Field("micro_f1", description="validation metric that picks the checkpoint to keep")
+    select_metric: METRICS = Field(
+        "micro_f1", description="validation metric that picks the checkpoint to keep, and the default way to decode"
+    )
     select_decoder: str | None = Field(
-        None, description="decoder that metric is taken from; null: joint, or the only decoder there is"
+        None, description="decoder that metric is taken from while training; null: joint, or the only decoder there is"
     )
     save_minutes: Annotated[float, Field(ge=0)] = Field(
         1.0, description="minutes between saved states; 0: after every update"
@@ -215,7 +217,8 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     decoder: str | None = Field(
         None,
-        description="greedy, beam, br, rescore or joint; null: joint, or the best the model has decoders for",
+        description="what predictions are made with: greedy, beam, br, rescore, joint, marginal, linear or "
+        "expected_f1; null: what validation prefers for training.select_metric",
     )
     beam_width: Annotated[int, Field(gt=0, le=4096)] = Field(6, description="hypotheses kept per input")
     min_labels: Annotated[int, Field(ge=0)] | None = Field(

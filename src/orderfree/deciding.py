@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from .data.corpus import Corpus
-from .decisions import TUNED, USUAL_METRIC, Decision, Decisions, Threshold, probabilities, sets_at
+from .decisions import BEST, TUNED, USUAL_METRIC, Decision, Decisions, Threshold, probabilities, sets_at
 from .decoding.beam import Limits
 from .decoding.search import LINEAR, MARGIN, POWERED, searches
 from .metrics.scores import scores
@@ -68,6 +68,11 @@ class DecisionReport:
     decisions: Decisions
     scores: dict[str, dict[str, float]]  # search -> metric -> value, at the threshold for micro-F1
     values: dict[str, float]  # metric -> the value its decision reaches on validation
+    decided: dict[str, dict[str, float]]  # metric -> all scores of its decision, on the very rows that chose it
+
+    def scores_of(self, decoder: str) -> dict[str, float]:
+        """Of a search, or of what was best for a metric."""
+        return self.decided[decoder.removeprefix(BEST)] if decoder.startswith(BEST) else self.scores[decoder]
 
 
 def find_decisions(
@@ -85,18 +90,25 @@ def find_decisions(
         fixed = br_threshold if search == "br" else None
         best_here = _best(decoded, [_candidates(each, search, fixed, train) for each in decoded])
         if searches[search].log_odds is not None:
-            chosen = {metric: candidate.decision.thresholds for metric, candidate in best_here.items()}
-            thresholds[search] = {metric: each for metric, each in chosen.items() if each is not None}
+            tuned = {metric: candidate.decision.thresholds for metric, candidate in best_here.items()}
+            thresholds[search] = {metric: each for metric, each in tuned.items() if each is not None}
         usual[search] = best_here[USUAL_METRIC].decision
         _keep_better(best, best_here.values())
     _keep_better(best, _best(decoded, [_power_candidates(each) for each in decoded]).values())
     by_fewest: dict[int | None, Decoded] = {each.limits.min_labels: each for each in decoded}
     by_fewest[None] = decoded[0]
-    sets = {search: by_fewest[one.min_labels].sets(one) for search, one in usual.items()}
+
+    def scores_of(decision: Decision) -> dict[str, float]:
+        return scores(decoded[0].targets, by_fewest[decision.min_labels].sets(decision).numpy())
+
     fewest = {search: one.min_labels for search, one in usual.items() if one.min_labels is not None}
-    decisions = Decisions(thresholds, {metric: each.decision for metric, each in best.items()}, fewest=fewest)
-    usual_scores = {search: scores(decoded[0].targets, own.numpy()) for search, own in sets.items()}
-    return DecisionReport(decisions, usual_scores, {metric: candidate.value for metric, candidate in best.items()})
+    chosen = {metric: candidate.decision for metric, candidate in best.items()}
+    return DecisionReport(
+        Decisions(thresholds, chosen, fewest=fewest),
+        {search: scores_of(decision) for search, decision in usual.items()},
+        {metric: candidate.value for metric, candidate in best.items()},
+        {metric: scores_of(decision) for metric, decision in chosen.items()},
+    )
 
 
 def _keep_better(best: dict[str, Candidate], candidates: Iterable[Candidate]) -> None:

@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .build import preferred_decoder
+from .config import Config
 from .decoding.beam import Limits
 from .decoding.search import at_threshold
 from .decoding.sets import membership
@@ -29,7 +31,8 @@ from .metrics.thresholds import best_threshold, label_thresholds, precision_thre
 BEST = "best:"
 NAMED = "thresholds:"
 USUAL_METRIC = "micro_f1"
-TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # metrics that have a decision
+# metrics that have a decision
+TUNED = ("micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
 
 Threshold = float | list[float]  # one for all labels, or one for each
 
@@ -133,6 +136,15 @@ class Decisions:
             best[str(metric)] = Decision(search, chosen, powers.get(metric), for_metric.get(metric))
         stored = {str(name): _checked_named(entry, labels, decoders) for name, entry in named.items()}
         return cls(thresholds, best, stored, fewest.get("decoders", {}))
+
+
+def default_decoder(config: Config, decisions: Decisions) -> str:
+    """What a model is decoded with where nothing else is asked for: the decoder its config names, else what validation
+    preferred for `training.select_metric`."""
+    metric = config.training.select_metric
+    if config.decoding.decoder is None and metric in decisions.best:
+        return BEST + metric
+    return config.decoding.decoder or preferred_decoder(config)
 
 
 def _checked_fewest(content: dict[str, Any], labels: int) -> dict[str, int]:

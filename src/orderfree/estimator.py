@@ -55,7 +55,8 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         preset        fast, best or paper; None: the default of `orderfree train`
         config        a YAML file of config keys, instead of a preset
         encoder       model.encoder; None: that of the preset, for dense features `dense`
-        decoder       decoding.decoder, what `predict` decodes with; None: joint, or what the model has
+        decoder       decoding.decoder, what `predict` decodes with; None: what is best for `training.select_metric`
+                      (micro-F1) on held-out examples
         optimize_for  a metric, instead of a decoder: `predict` decodes with what was best for it on held-out examples
         settings      any other config keys, {"training.epochs": 5}
         random_state  the seed; the same seed, data and number of threads give the same model

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .build import check_decoder, decoders_of, default_decoder, search_limits
+from .build import check_decoder, decoders_of, search_limits
 from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
-from .decisions import Decision
+from .decisions import Decision, default_decoder
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .decoding.sets import merged_sets, set_log_prob, step_marginals
@@ -51,7 +51,7 @@ class Predictor:
         self.own_thresholds: float | Mapping[str, float] | None = None  # before those tuned on validation
         self.own_min_labels: int | None = None  # asked for by the caller, before that of named thresholds
         self.decoders = decoders_of(trained.config)
-        self.default_decoder = default_decoder(trained.config)
+        self.default_decoder = default_decoder(trained.config, trained.decisions)
 
     @classmethod
     def load(cls, directory: Path | str) -> Predictor:

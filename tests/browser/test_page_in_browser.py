@@ -33,6 +33,7 @@ def model() -> Any:
     trained = made_model(5, encoder="linear")  # one whose decoders disagree
     best = {"micro_f1": Decision("br", 0.4), "example_f1": Decision("joint")}
     trained.decisions = Decisions({"br": {"micro_f1": 0.4}}, best)
+    trained.config.decoding.decoder = "joint"
     return trained
 
 

@@ -16,8 +16,10 @@ import pytest
 import yaml
 from e2e_support import TINY_SPARSE, Cli, Ended, Toy, environment, files_below, sets
 
+from orderfree.report.verdict import of_hundred
+
 DECODERS = ["greedy", "beam", "br", "rescore", "joint", "marginal", "expected_f1"]
-METRICS = ["micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy"]
+METRICS = ["micro_f1", "macro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average"]
 MODEL_FILES = [
     *("README.md", "config.json", "history.jsonl", "labels.json", "manifest.json", "metrics.json"),
     *("model.safetensors", "thresholds.json", "vocabulary.json"),
@@ -44,6 +46,12 @@ def test_train_without_a_validation_file(cli: Cli, toy: Toy, tmp_path: Path) -> 
     ended = cli("train", toy.train, "--out", tmp_path / "deep" / "run", *sets(TINY_SPARSE)).worked()
     assert f"Model written to {tmp_path / 'deep' / 'run'}" in ended.out
     assert all(decoder in ended.out for decoder in DECODERS)
+    expected, following = ended.out.splitlines()[-2:]
+    default = json.loads((tmp_path / "deep" / "run" / "metrics.json").read_text(encoding="utf-8"))["default"]
+    right, recalled = (of_hundred(default["scores"][f"micro_{kind}"]) for kind in ("precision", "recall"))
+    assert f"of 100 predicted labels about {right} are right, of 100 true labels about {recalled} are found" in expected
+    assert f"decoder {default['search']}, chosen for micro_f1; measured on the 20 validation examples" in expected
+    assert following == f"Next: orderfree predict {tmp_path / 'deep' / 'run'} new.jsonl"
     shown = json.loads(cli("inspect", tmp_path / "deep" / "run", "--json").worked().out)
     assert shown["provenance"]["train_examples"] == 180
     assert shown["provenance"]["valid_examples"] == 20
@@ -57,7 +65,7 @@ def test_evaluate(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> None:
     assert "<html" in report.read_text(encoding="utf-8")
     found = json.loads(cli("evaluate", model, toy.test, "--json").worked().out)
     assert list(found["decoders"]) == [*DECODERS, *(f"best:{metric}" for metric in METRICS)]
-    assert found["default_decoder"] == "joint"
+    assert found["default_decoder"] == "best:micro_f1"
     one = json.loads(cli("evaluate", model, toy.test, "--decode", "joint", "--json").worked().out)
     assert one["decoders"] == {"joint": found["decoders"]["joint"]}
 

@@ -24,8 +24,8 @@ def goes_all_the_way(cli: Cli, data: Path, out: Path, settings: list[str], decod
     assert all(0 <= scores["micro_f1"] <= 1 for scores in found["decoders"].values())
     records = cli("predict", out, data).worked().records()
     assert len(records) == count
-    default = next(name for name in ("joint", "beam", "br") if name in decoders)
-    assert {record["decoder"] for record in records} == {default}
+    assert found["default_decoder"] == "best:micro_f1"
+    assert {record["decoder"] for record in records} == {found["decisions"]["best:micro_f1"]}
     assert all((record["probs"] is None) == ("br" not in decoders) for record in records)
 
 

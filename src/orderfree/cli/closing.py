@@ -1,8 +1,14 @@
-"""The sentences a command ends with, on standard error."""
+"""The sentences a command ends with."""
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..checkpoint import TrainedModel
 
 
 @dataclass
@@ -21,3 +27,28 @@ class PredictedCounts:
     def sentence(self) -> str:
         each = self.labels / max(self.inputs, 1)
         return f"{self.inputs:,} inputs predicted: {each:.2f} labels each, {self.empty:,} without any label"
+
+
+def expectation(trained: TrainedModel) -> str:
+    """How good a model is, in plain words."""
+    from ..report.verdict import of_hundred
+
+    default = trained.metrics["default"]
+    precision, recall = (of_hundred(default["scores"][f"micro_{kind}"]) for kind in ("precision", "recall"))
+    chosen = f"chosen for {trained.config.training.select_metric}"
+    how = "set by decoding.decoder" if trained.config.decoding.decoder is not None else chosen
+    return (
+        f"What to expect: of 100 predicted labels about {precision} are right, of 100 true labels about {recall} are "
+        f"found (decoder {default['search']}, {how}; measured on the {trained.provenance['valid_examples']:,} "
+        "validation examples that also made the choices, so new data comes out a little lower)."
+    )
+
+
+def next_command(run: Path, train_file: Path) -> str:
+    """What one does with a model that is just trained; new data probably looks like the training file."""
+    suffix = (
+        ""
+        if train_file.is_dir()
+        else "".join(train_file.suffixes[-2:] if train_file.suffix == ".gz" else [train_file.suffix])
+    )
+    return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix])}"

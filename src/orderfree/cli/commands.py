@@ -11,7 +11,7 @@ import typer
 
 from ..errors import OrderfreeError
 from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
-from .closing import PredictedCounts
+from .closing import PredictedCounts, expectation, next_command
 from .common import (
     AsJson,
     ConfigFile,
@@ -109,6 +109,8 @@ def train(
     print("Validation scores of the kept checkpoint:")
     print_scores(trained.metrics["validation"])
     print(f"Model written to {out}")
+    print(expectation(trained))
+    print(next_command(out, train_file))
 
 
 def evaluate(

@@ -40,7 +40,7 @@ OptimizeFor = Annotated[
     str | None,
     typer.Option(
         "--optimize-for",
-        help="Decode for a metric: micro_f1, macro_f1, example_f1, subset_accuracy or hamming_accuracy.",
+        help="Decode for a metric: micro_f1, macro_f1, example_f1, subset_accuracy, hamming_accuracy or average.",
     ),
 ]
 Decode = Annotated[

@@ -111,11 +111,13 @@ def _report_run(
 def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
     """What a run knows of itself, in the shape of an evaluation."""
     trained = predictor.trained
+    default = trained.metrics.get("default")
+    decoders = {**trained.metrics.get("validation", {}), **({default["decoder"]: default["scores"]} if default else {})}
     return {
         "model": str(run),
         "part": "validation",
         "labels": len(trained.labels),
-        "decoders": trained.metrics.get("validation", {}),
+        "decoders": decoders,
         "default_decoder": predictor.default_decoder,
         "threshold": trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "notes": [

@@ -204,7 +204,7 @@ def describe(predictor: Predictor, name: str, limits: ServiceLimits, examples: S
             )
             for known in predictor.decoders
         ],
-        default_decoder=predictor.default_decoder,
+        default_decoder=predictor.decision(predictor.default_decoder).search,
         best_decoder=trained.decisions.searches,
         min_labels=predictor.limits.min_labels,
         max_labels=predictor.limits.max_labels,

@@ -300,15 +300,17 @@ class Trainer:
         else:
             progress.worse_validations += 1
         patience = self.config.training.patience
-        progress.finished = (
-            self.ending.finish
-            or progress.update >= self.total_updates
-            or (patience is not None and progress.worse_validations >= patience)
-        )
+        impatient = patience is not None and progress.worse_validations >= patience
+        progress.finished = self.ending.finish or progress.update >= self.total_updates or impatient
         row = self.history_row(found)
         progress.loss_sums, progress.loss_count = {}, 0
         for listener in self.listeners:
             listener.validated(progress, row)
+        if impatient and progress.update < self.total_updates:
+            self.say(
+                f"stopped early at update {progress.update:,} of {self.total_updates:,}: no better validation since "
+                f"update {progress.best_update:,}, whose weights are kept (training.patience={patience})"
+            )
 
     def history_row(self, found: Validation) -> dict[str, Any]:
         progress = self.progress

@@ -17,6 +17,7 @@ from ..build import build_network, complete_config
 from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
+from ..decisions import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
 from ..inference import Predictor, default_threads
@@ -233,6 +234,12 @@ def finish(trainer: Trainer, out: Path) -> None:
         "selected_by": f"{trainer.select_decoder} {trained.config.training.select_metric}",
         "validation": found.scores,
         "decided": found.values,
+    }
+    default = default_decoder(trained.config, found.decisions)
+    trained.metrics["default"] = {
+        "decoder": default,
+        "search": found.decisions.look_up(default).search,
+        "scores": found.scores_of(default),
     }
     data = trainer.data
     refitted = solve_again(trained.network, data.train, data.valid, trained.config.seed, trainer.say, trainer.balance)

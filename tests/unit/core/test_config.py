@@ -15,8 +15,8 @@ from orderfree.build import (
     check_decoder,
     complete_config,
     decoders_of,
-    default_decoder,
     load_config,
+    preferred_decoder,
     search_limits,
 )
 from orderfree.config import Config, Section, apply_setting, describe, read_yaml
@@ -222,7 +222,7 @@ def test_what_is_described_is_a_config_with_every_default() -> None:
 def test_decoders_of_a_model(objective: dict, decoders: tuple[str, ...]) -> None:
     config = complete_config({"objective": objective}, "x")
     assert set(decoders_of(config)) >= set(decoders)
-    assert default_decoder(config) in decoders_of(config)
+    assert preferred_decoder(config) in decoders_of(config)
     network = build_network(config, 10, 3)
     assert (network.label_decoder is not None) == ("beam" in decoders)
     assert (network.br_decoder is not None) == ("br" in decoders)

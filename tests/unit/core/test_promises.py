@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from orderfree.build import build_network, complete_config, default_decoder
+from orderfree.build import build_network, complete_config, preferred_decoder
 from orderfree.checkpoint import TrainedModel
 from orderfree.cli.explain import explain, print_explanation
 from orderfree.config import Config, DataConfig
@@ -51,7 +51,7 @@ def trainer(data: Prepared, folder: Path, **sections: dict) -> Trainer:
 def test_a_new_search_does_not_become_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = Search(searches["beam"].run, needs_sequence=True, needs_br=False)
     monkeypatch.setattr(searches, "_entries", {**searches._entries, "mine": extra})
-    assert default_decoder(Config()) == "joint"
+    assert preferred_decoder(Config()) == "joint"
 
 
 @pytest.mark.parametrize(("fewest", "most"), [(3, 9), (0, 1)])
