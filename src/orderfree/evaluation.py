@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from .data.corpus import Corpus
@@ -20,6 +21,7 @@ from .decoding.search import POWERED, searches
 from .decoding.sets import membership
 from .errors import DataError
 from .inference import Prediction, Predictor
+from .metrics.at_k import MANY_LABELS, inverse_propensities, scores_at_k, top_labels
 from .metrics.calibration import calibration
 from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
 from .metrics.ranking import ranking_scores
@@ -167,6 +169,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
             for name, rows in (("br", probs), ("sequence", marginals))
             if rows is not None
         },
+        "at_k": _at_k(predictor, truth, {"br": probs, "sequence": marginals}),
         "set_sizes": size_counts(truth, matrices[shown]),
         "co_occurrence": co_occurrence(truth, matrices[shown], names, PAIRS_SHOWN),
         "unseen_labels": unseen,
@@ -182,6 +185,19 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         },
         "confused_pairs": _confused_pairs(targets, generated[shown]),
     }
+
+
+def _at_k(
+    predictor: Predictor, truth: sparse.csr_array, probs: dict[str, np.ndarray | None]
+) -> dict[str, dict[str, float]]:
+    """Scores of the first labels by each of these probabilities (N, L); empty where labels are few. A label the model
+    does not know has no place in any ranking, and is missed."""
+    labels = predictor.labels
+    if len(labels.names) <= MANY_LABELS:
+        return {}
+    counts = [*labels.counts, *[0] * (truth.shape[1] - len(labels.names))]
+    weights = inverse_propensities(np.array(counts), sum(labels.combinations.values()))
+    return {by: scores_at_k(top_labels(rows), truth, weights) for by, rows in probs.items() if rows is not None}
 
 
 def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:

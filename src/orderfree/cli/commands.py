@@ -30,6 +30,7 @@ from .common import (
     judged_decoders,
     model_files,
     open_run,
+    print_at_k,
     print_ranking,
     print_scores,
     read_hierarchy,
@@ -149,6 +150,7 @@ def evaluate(
     print(f"{found['examples']:,} examples, {found['labels']:,} labels")
     print_scores(found["decoders"])
     print_ranking(found["ranking"])
+    print_at_k(found["at_k"])
     if report is not None:
         print(f"Report written to {report}")
 

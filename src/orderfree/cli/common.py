@@ -275,16 +275,32 @@ def print_scores(decoders: dict[str, dict[str, float]]) -> None:
     )
 
 
+PROBABILITIES = {"br": "binary relevance", "sequence": "label decoder, marginals"}
+
+
 def print_ranking(ranking: dict[str, dict[str, float | None]]) -> None:
     """How well the probabilities of both decoders rank the examples of each label."""
     shown = {"mean_average_precision": "mAP", "auc": "AUC", "d_prime": "d′", "labels": "labels judged"}
-    names = {"br": "binary relevance", "sequence": "label decoder, marginals"}
 
     def cell(key: str, value: float | None) -> str:
         return "-" if value is None else f"{value:,}" if key == "labels" else f"{value:.4f}"
 
-    rows = [(names[by], *(cell(key, found[key]) for key in shown)) for by, found in ranking.items()]
+    rows = [(PROBABILITIES[by], *(cell(key, found[key]) for key in shown)) for by, found in ranking.items()]
     print_table(("ranking by", *shown.values()), rows)
+
+
+def print_at_k(found: dict[str, dict[str, float]]) -> None:
+    """Scores of the first k labels, where labels are many."""
+    if not found:
+        return
+    from ..metrics.at_k import PLACES, TITLES
+
+    rows = [
+        (PROBABILITIES[by], title, *(f"{scores[f'{name}@{k}']:.4f}" for k in PLACES))
+        for by, scores in found.items()
+        for name, title in TITLES.items()
+    ]
+    print_table(("first k labels by", "", *(f"k = {k}" for k in PLACES)), rows)
 
 
 def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:

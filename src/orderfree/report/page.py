@@ -17,6 +17,7 @@ import yaml
 from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
+from ..metrics.at_k import PLACES, TITLES
 from ..system.files import write_text
 from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
 from .markdown import inline, to_html
@@ -28,6 +29,7 @@ SECTIONS = {  # below the first screen, folded
     "examples": "Examples",
     "confused_pairs": "Confused labels",
     "decoders": "Decoders",
+    "at_k": "The first labels",
     "calibration": "Are the probabilities right?",
     "thresholds": "Precision and recall by threshold",
     "together": "Labels that occur together",
@@ -61,6 +63,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
     precision_by_threshold = evaluation.get("precision_recall") or []
     sections = {
         "decoders": score_tables(decoders, evaluation.get("intervals") or {}),
+        "at_k": at_k_rows(evaluation.get("at_k") or {}),
         "curves": learning_curves(history, list(decoders), _select_metric(card)),
         "labels": label_tables(labels),
         "confused_pairs": evaluation.get("confused_pairs") or [],
@@ -84,6 +87,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         examples_chosen=how_examples_were_chosen(examples),
         threshold_rows=[row for row in precision_by_threshold if math.isclose(10 * row["threshold"] % 1, 0)],
         absent_labels=len(per_label) - len(labels),
+        places=PLACES,
     )
 
 
@@ -284,6 +288,16 @@ def how_examples_were_chosen(examples: list[dict[str, Any]]) -> str:
     parts = [f"the {wrong} with a mistake of which the model was surest"] if wrong else []
     parts += [f"the first {right} that it got right"] if right else []
     return f"How these were chosen: {' and, below them, '.join(parts)}. They are no fair sample."
+
+
+def at_k_rows(found: dict[str, dict[str, float]]) -> list[tuple[str, str, list[float]]]:
+    """By whose probabilities, which score, and its values at 1, 3, 5 and 10 labels."""
+    names = {"br": "Binary relevance", "sequence": "Label decoder"}
+    return [
+        (names[by], title, [scores[f"{name}@{k}"] for k in PLACES])
+        for by, scores in found.items()
+        for name, title in TITLES.items()
+    ]
 
 
 def judged_labels(target: list[str], predicted: list[str]) -> list[tuple[str, str]]:

@@ -59,6 +59,7 @@ EVALUATION: dict[str, Any] = {
     ],
     "confused_pairs": [{"missed": "rare", "instead": "frequent", "count": 4}],
     "intervals": {"joint": {"macro_f1": [0.551, 0.649], "micro_f1": [0.6, 0.62]}},
+    "at_k": {"br": {f"{name}@{k}": 0.5 + k / 100 for name in ("p", "r", "ndcg", "psp") for k in (1, 3, 5, 10)}},
     "co_occurrence": [{"labels": ["rare", "frequent"], "true": 2, "predicted": 1}],
     "set_sizes": [
         {"true": 1, "predicted": 1, "count": 700},
@@ -162,6 +163,11 @@ def test_of_many_labels_the_worst_and_the_most_frequent_are_listed():
     assert len(names) == 40 + LABELS_FOLDED
     assert "The next 500 labels by frequency" in page
     assert "4,480 rarer labels are not listed on this page" in page
+
+
+def test_first_labels(page):
+    assert rows_of(page, "at_k")[1] == ["Binary relevance", "precision", "0.510", "0.530", "0.550", "0.600"]
+    assert "at_k" not in headings(render({**EVALUATION, "at_k": {}}, [], {}))
 
 
 def test_the_other_tables(page):
