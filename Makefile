@@ -8,7 +8,7 @@ export OMP_WAIT_POLICY ?= PASSIVE
 APT_GET := [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
   && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends >/dev/null
 
-.PHONY: help install browser spark demo test lint bench torture fuzz load audit results docs wheel clean
+.PHONY: help install browser spark demo test lint bench torture fuzz load audit paper results docs wheel clean
 
 help: ## Show the targets
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -68,6 +68,9 @@ audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) 
 	$(BIN)/pip-licenses --from=mixed --format=markdown --output-file=build/licences.md
 	$(BIN)/cyclonedx-py environment .venv --pyproject pyproject.toml --of JSON -o build/sbom.json
 	$(BIN)/pip-audit --progress-spinner off --disable-pip --no-deps -r constraints.txt
+
+paper: install ## The runs of the paper's tables that are still owed: start them, or go on (scripts/paper_runs.sh --list)
+	scripts/paper_runs.sh
 
 results: install ## Tables and figures in docs/results and docs/how_to/choose.md, from the result files
 	$(BIN)/python benchmarks/results_pages.py

@@ -120,7 +120,7 @@ def _rule() -> list[str]:
         "Bars for a corpus where no row has two seeds are those of the noisiest corpus that has. The average is "
         "tested on documents by the four metrics that files keep per document. Macro-F1, numbers of label sets, "
         "positions and frequencies have no outcome per document: seeds alone decide them. Whether a method generates "
-        f"both orders of a pair is read from the sequences kept in the files: one pair found both ways is a proof, and "
+        "both orders of a pair is counted over all test documents: one pair found both ways is a proof, and "
         f"{ENOUGH_PAIRS} repeated pairs without one are taken as enough for the contrary. That all models are "
         "alike in Hamming accuracy is not judged: the paper states no margin.",
         "",
@@ -245,19 +245,24 @@ def _variant(corpus: str, variant: str, results: list[Result], folder: Path) -> 
 
 
 def _runs(results: Sequence[Result]) -> list[str]:
-    lines = ["### Runs", "", "| row | seed | ended | precision | search | updates | kept | parameters | minutes |"]
-    lines += ["| --- | ---: | --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "### Runs",
+        "",
+        "| row | seed | ended | precision | search | updates | kept | parameters | minutes | commit |",
+    ]
+    lines += ["| --- | ---: | --- | --- | --- | ---: | ---: | ---: | ---: | --- |"]
     for result in results:
         renormalises = result.config.get("decoding", {}).get("renormalise", False)
-        old = renormalises and not getattr(result, "renormalised", None)
+        old = renormalises and not result.renormalised
         cells = (
             METHODS.get(result.method, result.method), result.seed, ENDED.get(ended_by(result), ended_by(result)),
-            getattr(result, "precision", None) or "float32", "renormalised" if old else "as in the paper",
-            f"{result.updates:,}", f"{getattr(result, 'kept_update', 0):,}", f"{result.parameters:,}",
-            f"{result.seconds.train / 60:.0f}",
+            result.precision, "renormalised" if old else "as in the paper",
+            f"{result.updates:,}", f"{result.kept_update:,}", f"{result.parameters:,}",
+            f"{result.seconds.train / 60:.0f}", f"`{result.commit[:9]}`" if result.commit else "not known",
         )  # fmt: skip
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return [*lines, ""]
+    notes = sorted({result.commit_note for result in results if result.commit_note})
+    return [*lines, "", *(line for note in notes for line in (f"Commit not known: {note}.", ""))]
 
 
 def _comparisons(corpus: str, judged: Sequence[Judged]) -> list[str]:

@@ -9,7 +9,8 @@ import yaml
 
 import orderfree
 from orderfree.experiments import grid
-from orderfree.experiments.grid import Plan, run_grid
+from orderfree.experiments.cells import Cell, Plan
+from orderfree.experiments.grid import run_cells
 from orderfree.experiments.paper import METHODS, PERFORMANCE
 from orderfree.experiments.results import load_results
 from orderfree.testing.toy import toy_corpus
@@ -59,8 +60,8 @@ def test_row(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     folder.mkdir(parents=True)
     (folder / f"{method}.yaml").write_text(yaml.safe_dump(raw), encoding="utf-8")
     said: list[str] = []
-    plan = Plan("toy", "paper-small", [method], [1], tmp_path / "configs", tmp_path / "results", tmp_path / "work")
-    assert run_grid(plan, said.append) == [], said
+    plan = Plan(tmp_path / "configs", tmp_path / "results", tmp_path / "work")
+    assert run_cells([Cell("toy", "paper-small", method, 1)], plan, said.append) == [], said
     (result,) = load_results(tmp_path / "results", pytest.fail)
     expected = {"svm": {"br"}, "br": {"br"}, "br++": {"br"}, "ocd-mtl": {"beam", "br", "rescore", "joint"}}
     assert set(result.test) == expected.get(method, {"beam"})

@@ -12,19 +12,31 @@ import typer
 
 from ..errors import OrderfreeError, nearest
 from .common import AsJson, comma_separated, say, seconds, whole_numbers
+from .common import print_table as print_plain_table
 
 KINDS = ("scores", "combinations", "ranking", "seen", "ranks", "positions", "frequency")
 
 if TYPE_CHECKING:
+    from ..experiments.cells import Cell, Plan
     from ..experiments.rendering import Table
 
 
 def reproduce(
-    corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")],
+    corpus: Annotated[
+        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names from `orderfree data list`.")
+    ] = None,
     rows: Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")] = "all",
     seeds: Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")] = "1",
     variant: Annotated[
         str | None, typer.Option("--variant", help="paper (full size) or paper-small; by default the smaller there is.")
+    ] = None,
+    queue: Annotated[
+        Path | None,
+        typer.Option("--queue", help="A YAML file of cells in their order, in the place of corpora, rows and seeds."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="Cells at a time, each in a process of its own with one thread."),
     ] = None,
     budget: Annotated[
         str | None,
@@ -37,6 +49,10 @@ def reproduce(
     limit_train: Annotated[
         int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
     ] = None,
+    allow_dirty: Annotated[
+        bool, typer.Option("--allow-dirty", help="Run code that is not committed; results are marked.")
+    ] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Run nothing: print how far every cell is.")] = False,
     configs: Annotated[
         Path | None, typer.Option("--configs", help="Folder of <corpus>/….yaml; by default those of the package.")
     ] = None,
@@ -45,27 +61,69 @@ def reproduce(
         "runs/reproduce"
     ),
     data: Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""
-    from ..data.corpora import corpora
-    from ..experiments.grid import CONFIGS, Plan, known_rows, run_grid, usual_variant
+    from ..experiments.cells import CONFIGS, Plan
+    from ..experiments.grid import run_cells
+    from ..experiments.origin import code_commit
+    from ..experiments.workers import run_queue
     from ..training.run import Interrupted
 
-    corpora[corpus]  # an unknown name is answered with the list
     configs = configs or CONFIGS
-    variant = variant or usual_variant(configs, corpus)
-    plan = Plan(
-        corpus, variant, [], whole_numbers(seeds), configs, results, work, data, limit_train,
-        seconds(budget, "--budget"), seconds(cell_budget, "--cell-budget"),
-    )  # fmt: skip
-    plan = replace(plan, methods=known_rows(plan) if rows == "all" else comma_separated(rows))
+    cells = _asked_cells(corpus or [], rows, seeds, variant, queue, configs)
+    plan = Plan(configs, results, work, data, limit_train, seconds(cell_budget, "--cell-budget"))
+    if listed:
+        _print_progress(cells, plan, as_json)
+        return
+    plan = replace(plan, commit=code_commit(configs, allow_dirty))
+    time_left = seconds(budget, "--budget")
     try:
-        failed = run_grid(plan, say)
+        if workers is None:
+            failed = run_cells(cells, plan, say, time_left)
+        else:
+            failed = run_queue(cells, plan, say, workers, time_left, ["--allow-dirty"] if allow_dirty else [])
     except Interrupted:
         say("orderfree: stopped; the same command goes on where it was.")
         raise typer.Exit(130) from None
     if failed:
         raise OrderfreeError(f"{len(failed)} cell(s) failed: {', '.join(failed)}; the lines above say why.")
+
+
+def _asked_cells(
+    names: list[str], rows: str, seeds: str, variant: str | None, queue: Path | None, configs: Path
+) -> list[Cell]:
+    from ..experiments.cells import cells_of, known_rows, read_queue, usual_variant
+
+    if queue is not None:
+        if names or rows != "all" or seeds != "1" or variant is not None:
+            raise OrderfreeError("--queue names corpora, rows, seeds and variants itself; leave out the others.")
+        return read_queue(queue)
+    if not names:
+        raise OrderfreeError("give a corpus to reproduce (`orderfree data list` shows them), or a file with --queue.")
+    cells = []
+    for name in names:
+        chosen = variant or usual_variant(configs, name)
+        methods = known_rows(configs, name, chosen) if rows == "all" else comma_separated(rows)
+        cells += cells_of(name, chosen, methods, whole_numbers(seeds))
+    return cells
+
+
+def _print_progress(cells: list[Cell], plan: Plan, as_json: bool) -> None:
+    from ..experiments.workers import progress_of
+
+    progress = [progress_of(cell, plan) for cell in cells]
+    if as_json:
+        print(json.dumps(progress, ensure_ascii=False))
+        return
+    rows: list[tuple[str, ...]] = []
+    for cell in progress:
+        update = f"{cell['update']:,} of {cell['of']:,}" if "update" in cell else ""
+        scores = ", ".join(f"{decoder} {score:.3f}" for decoder, score in cell.get("validation", {}).items())
+        names = (cell["corpus"], cell["variant"], cell["row"], str(cell["seed"]))
+        rows.append((*names, cell["state"], update, scores))
+    header = ("corpus", "variant", "row", "seed", "state", "update", "validation micro-F1")
+    print_plain_table(header, rows)
 
 
 def table(

@@ -9,11 +9,12 @@ A measure is named `<kind>/<name>`:
 - `position/<k>`: accuracy of the k-th label of the sequence
 - `frequency/rare`, `frequency/frequent`: example-F1 on documents whose label set training showed at most five times,
   or more than a hundred times
-- `early/<metric>`: mean of the first ten validations
+- `early/<metric>`: mean of the first four validations, which every run has
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from math import log1p
 from statistics import fmean
@@ -25,7 +26,7 @@ from .results import Result
 
 FOUR = ("micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # those that files keep per document
 FREQUENCY = {"rare": ("0", "1", "2-5"), "frequent": (">100",)}
-EARLY = 10
+EARLY = 4
 
 
 def value(result: Result, decoder: str, measure: str) -> float | None:
@@ -65,15 +66,16 @@ def outcomes(result: Result, decoder: str, part: str = "test") -> np.ndarray | N
     """(N, 3) true positives, false positives and false negatives of each document; None where the file has none.
 
     Documents with several labels are found among all by their true labels; other parts have outcomes of their own."""
-    if part in ("test", "test_multi"):
-        by_decoder = getattr(result, "outcomes", None) or {}
-    else:
-        by_decoder = (getattr(result, "part_outcomes", None) or {}).get(part, {})
+    by_decoder = result.outcomes if part in ("test", "test_multi") else result.part_outcomes.get(part, {})
     if decoder not in by_decoder:
         return None
-    entry = by_decoder[decoder]
-    counts = np.asarray(entry["counts"] if isinstance(entry, dict) else entry.counts, dtype=np.int64).reshape(-1, 3)
+    counts = np.fromstring(by_decoder[decoder].replace(",", " "), dtype=np.int64, sep=" ").reshape(-1, 3)
     return counts[counts[:, 0] + counts[:, 2] > 1] if part == "test_multi" else counts
+
+
+def packed(counts: Iterable[Iterable[int]]) -> str:
+    """Outcomes as result files hold them: `1,0,0 0,1,2`, one document after the other."""
+    return " ".join(",".join(str(count) for count in document) for document in counts)
 
 
 def drawn(result: Result, decoder: str, measure: str) -> np.ndarray | None:

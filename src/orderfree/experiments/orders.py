@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from .paper import DECODERS, METHODS, Row
@@ -15,16 +15,20 @@ CASES_SHOWN = 3
 ENOUGH_PAIRS = 20  # pairs met more than once, before their having one order only says something
 
 
+def count_pairs(sequences: Iterable[Sequence[str]]) -> tuple[int, int]:
+    """Pairs of labels that occur in more than one sequence, and how many pairs occur in both orders."""
+    ordered = Counter(pair for labels in sequences for pair in combinations(labels, 2))
+    pairs = {frozenset(pair): (ordered[pair], ordered[pair[::-1]]) for pair in ordered}
+    return sum(sum(times) > 1 for times in pairs.values()), sum(min(times) > 0 for times in pairs.values())
+
+
 def pair_orders(results: Sequence[Result], decoder: str) -> tuple[int, int]:
-    """Pairs of labels that one model generated more than once, and how many of these in both orders; over all seeds."""
+    """The same over all seeds; files from before these were counted hold the first sequences only."""
     repeated = reversed_too = 0
     for result in results:
-        ordered = Counter(
-            pair for example in result.examples for pair in combinations(example.predicted.get(decoder, ()), 2)
-        )
-        pairs = {frozenset(pair): (ordered[pair], ordered[pair[::-1]]) for pair in ordered}
-        repeated += sum(sum(times) > 1 for times in pairs.values())
-        reversed_too += sum(min(times) > 0 for times in pairs.values())
+        kept = count_pairs(example.predicted.get(decoder, ()) for example in result.examples)
+        counted = result.pair_orders.get(decoder, kept)
+        repeated, reversed_too = repeated + counted[0], reversed_too + counted[1]
     return repeated, reversed_too
 
 
@@ -33,7 +37,7 @@ def order_verdict(results: Sequence[Result], decoder: str, both: bool) -> tuple[
     if not results:
         return UNTOLD, "not run yet"
     repeated, reversed_too = pair_orders(results, decoder)
-    counted = f"{reversed_too} of {repeated} repeated pairs in both orders, in the sequences kept in the files"
+    counted = f"{reversed_too} of {repeated} repeated pairs in both orders"
     if any(was_cut(result) for result in results):
         return UNTOLD, f"cut before it flattened; {counted}"
     if reversed_too:

@@ -253,7 +253,7 @@ def _run(result: Result) -> dict[str, Any]:
         "method": result.method,
         "seed": result.seed,
         "updates": result.updates,
-        "kept_update": getattr(result, "kept_update", None),
+        "kept_update": result.kept_update,
         "flattened": result.flattened,
         "cut_short": result.cut_short,
         "parameters": result.parameters,

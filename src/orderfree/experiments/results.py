@@ -64,10 +64,14 @@ class Result(Record):
     seed: Count
     config: dict[str, Any]
     versions: dict[str, str]
-    commit: str
+    commit: str  # of the code; empty where it is not known, and `commit_note` says why
+    commit_note: str = ""
     command: str
     seconds: Seconds
+    precision: str = "float32"  # of the products in training
     updates: Count
+    kept_update: Count = 0
+    ended_by: Literal["patience", "cap", "budget", "nothing to descend"] | None = None  # None: files from before
     flattened: bool  # the validation score had stopped rising
     cut_short: bool  # training ended before its config said so
     parameters: Count
@@ -75,6 +79,11 @@ class Result(Record):
     test: ByDecoder
     ranking: dict[str, dict[str, FiniteFloat | None]] = {}  # br, sequence -> mean_average_precision, auc, d_prime
     parts: dict[str, ByDecoder] = {}  # test_multi, test_seen, test_unseen
+    outcomes: dict[str, str] = {}  # decoder -> true positives, false positives, false negatives of every test document
+    part_outcomes: dict[str, dict[str, str]] = {}  # the same of test_seen and test_unseen
+    renormalised: ByDecoder = {}  # the test part by the other definition of the search
+    validation_by_search: dict[str, ByDecoder] = {}  # as_in_the_paper, renormalised
+    pair_orders: dict[str, tuple[Count, Count]] = {}  # pairs of labels generated more than once; of these both ways
     combinations: dict[str, Combinations] = {}  # "reference" and every decoder
     position_accuracy: dict[str, list[FiniteFloat]] = {}
     by_frequency: dict[str, list[FrequencyBin]] = {}

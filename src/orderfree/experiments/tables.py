@@ -91,7 +91,7 @@ def _with_both_macros(scores: Mapping[str, float]) -> dict[str, float]:
 def search_table(results: Sequence[Result], corpus: str) -> Table:
     """The same models decoded both ways: with p_rnn = softmax(o) as the paper defines it (Eq. 3), and with the
     probabilities renormalised over the labels that are not masked. Of files that hold both."""
-    having = [result for result in results if getattr(result, "renormalised", None)]
+    having = [result for result in results if result.renormalised]
     columns = tuple(
         Column(f"{way}{metric}", f"{METRICS[metric]}{suffix}", 4 if metric == "hamming_accuracy" else 3, None)
         for metric in METRICS
@@ -99,7 +99,7 @@ def search_table(results: Sequence[Result], corpus: str) -> Table:
     )
 
     def measured(result: Result) -> dict[str, dict[str, float]]:
-        other: Mapping[str, Mapping[str, float]] = getattr(result, "renormalised", None) or {}
+        other = result.renormalised
         return {d: {**result.test.get(d, {}), **_joined({"renormalised": other[d]})} for d in other}
 
     title = f"{corpus}, two definitions of the search"

@@ -80,14 +80,14 @@ def was_cut(result: Result) -> bool:
 
 def ended_by(result: Result) -> str:
     """patience, cap, budget or nothing to descend; files from before this was kept are read for it."""
-    if kept := getattr(result, "ended_by", None):
-        return str(kept)
+    if result.ended_by is not None:
+        return result.ended_by
     if result.updates == 0:
         return "nothing to descend"
     if result.cut_short:
         return "budget"
     patience = result.config.get("training", {}).get("patience")
-    later = sum(point.update > getattr(result, "kept_update", result.updates) for point in result.curve)
+    later = sum(point.update > (result.kept_update or result.updates) for point in result.curve)
     return "patience" if patience is not None and later >= patience else "cap"
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from orderfree.experiments.claims import CLAIMS, Claim, judge_claim, printed_verdict
-from orderfree.experiments.measures import FOUR, drawn, outcomes, value
+from orderfree.experiments.measures import FOUR, drawn, outcomes, packed, value
 from orderfree.experiments.orders import case_study, order_verdict, pair_orders
 from orderfree.experiments.verdicts import Comparison, Evidence, Side, ended_by, overall, was_cut
 
@@ -42,7 +42,7 @@ def run(make_result):
         content = {
             "variant": "paper",
             "test": {"beam": scores_of(counts)},
-            "outcomes": {"beam": {"counts": counts}},
+            "outcomes": {"beam": packed(counts)},
         }
         return make_result(method, seed=seed, **{**content, **changes})
 
@@ -113,7 +113,7 @@ def test_a_row_that_was_cut_carries_no_verdict(run, changes):
 
 
 def test_older_files_have_no_paired_test(run):
-    results = rows(run, (360, 362, 358), (300, 302, 298), outcomes=None)
+    results = rows(run, (360, 362, 358), (300, 302, 298), outcomes={})
     verdict, finding = judged(results)
     assert verdict == "cannot be told"
     assert finding.reason.startswith("no paired test")
@@ -155,7 +155,7 @@ def test_the_lead_on_documents_of_several_labels(make_result):
                     variant="paper",
                     test={"beam": scores_of(counts)},
                     parts={"test_multi": {"beam": several}},
-                    outcomes={"beam": {"counts": counts}},
+                    outcomes={"beam": packed(counts)},
                 )
             )
     gap = Comparison(*(Side((method, "beam"), "gap/example_f1") for method in ("ocd", "seq2seq")))
