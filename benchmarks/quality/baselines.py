@@ -16,7 +16,10 @@ from thresholds import Cut, best_thresholds, sets_at
 
 from orderfree.build import encoder_options, featurizer_class, load_config
 from orderfree.config import Config
+from orderfree.data.corpus import Corpus
 from orderfree.data.featurizers import Featurizer, encode_all
+from orderfree.metrics.at_k import top_labels
+from orderfree.metrics.counts import Matrix
 from orderfree.metrics.scores import scores
 from orderfree.training.prepare import prepare
 from orderfree.types import Example
@@ -41,11 +44,11 @@ class Job:
 class Scorer:
     """A fitted linear system."""
 
-    score: Callable[[sparse.csr_matrix], np.ndarray]  # (N, V) -> (N, L)
+    score: Callable[[sparse.csr_matrix], Matrix]  # (N, V) -> (N, L), sparse where it scores some labels only
     bytes: int
 
 
-Fit = Callable[[sparse.csr_matrix, np.ndarray, float, Job], Scorer]  # (features, targets (N, L) bool, C, job)
+Fit = Callable[[sparse.csr_matrix, sparse.csr_array, float, Job], Scorer]  # (features, targets (N, L) bool, C, job)
 
 
 @dataclass(frozen=True)
@@ -56,28 +59,28 @@ class Baseline:
     own_thresholds: bool = False  # True: it says yes where its scores are above 0, whatever the metric
 
 
-def svm(features: sparse.csr_matrix, targets: np.ndarray, c: float, job: Job) -> Scorer:
+def svm(features: sparse.csr_matrix, targets: sparse.csr_array, c: float, job: Job) -> Scorer:
     from sklearn.svm import LinearSVC
 
     return _one_vs_rest(LinearSVC(C=c, random_state=job.seed), features, targets, job)
 
 
-def logistic(features: sparse.csr_matrix, targets: np.ndarray, c: float, job: Job) -> Scorer:
+def logistic(features: sparse.csr_matrix, targets: sparse.csr_array, c: float, job: Job) -> Scorer:
     from sklearn.linear_model import LogisticRegression
 
     return _one_vs_rest(LogisticRegression(C=c, solver="liblinear", random_state=job.seed), features, targets, job)
 
 
-def _one_vs_rest(classifier: Any, features: sparse.csr_matrix, targets: np.ndarray, job: Job) -> Scorer:
+def _one_vs_rest(classifier: Any, features: sparse.csr_matrix, targets: sparse.csr_array, job: Job) -> Scorer:
     from joblib import parallel_config
     from sklearn.multiclass import OneVsRestClassifier
 
     with parallel_config("threading"):  # liblinear lets go of the interpreter; processes would hold copies of the data
-        model = OneVsRestClassifier(classifier, n_jobs=job.threads).fit(features, targets.astype(int))
+        model = OneVsRestClassifier(classifier, n_jobs=job.threads).fit(features, targets.toarray().astype(int))
     return Scorer(model.decision_function, _array_bytes(model.estimators_))
 
 
-def chain(features: sparse.csr_matrix, targets: np.ndarray, c: float, job: Job) -> Scorer:
+def chain(features: sparse.csr_matrix, targets: sparse.csr_array, c: float, job: Job) -> Scorer:
     """Later links learn from predictions on examples the earlier ones had not seen (cv=3), as they will in use."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.multioutput import ClassifierChain
@@ -96,7 +99,7 @@ def chain(features: sparse.csr_matrix, targets: np.ndarray, c: float, job: Job) 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The least populated class")  # many labels are rarer than the folds
         # labels are numbered from frequent to rare, and so is the chain
-        model = ClassifierChain(link, order=range(targets.shape[1]), cv=3).fit(features, targets.astype(int))
+        model = ClassifierChain(link, order=range(targets.shape[1]), cv=3).fit(features, targets.toarray().astype(int))
     return Scorer(model.decision_function, _array_bytes(model.estimators_))
 
 
@@ -108,7 +111,7 @@ def _array_bytes(estimators: Sequence[Any]) -> int:
 def libmultilabel(technique: str) -> Fit:
     """LibMultiLabel's linear method with the options its documentation uses."""
 
-    def fit(features: sparse.csr_matrix, targets: np.ndarray, c: float, job: Job) -> Scorer:
+    def fit(features: sparse.csr_matrix, targets: sparse.csr_array, c: float, job: Job) -> Scorer:
         import libmultilabel.linear as linear
         import psutil
 
@@ -152,7 +155,10 @@ class TrainedBaseline:
 
     def predict(self, examples: Sequence[Example], names: Sequence[str]) -> dict[str, sparse.csr_array]:
         found = self.scorer.score(_features(self.featurizer, examples))
-        return {n: sparse.csr_array(sets_at(found, self.choices[n]["threshold"], self.at_least_one)) for n in names}
+        return {n: sets_at(found, self.choices[n]["threshold"], self.at_least_one) for n in names}
+
+    def rank(self, examples: Sequence[Example]) -> np.ndarray:
+        return top_labels(self.scorer.score(_features(self.featurizer, examples)))
 
 
 def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
@@ -162,7 +168,7 @@ def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
     train_features, valid_features = (
         part.bag_matrix(prepared.featurizer.input_size).astype(np.float64) for part in (prepared.train, prepared.valid)
     )
-    train_targets, valid_targets = prepared.train.targets(), prepared.valid.targets()
+    train_targets, valid_targets = (_targets(part) for part in (prepared.train, prepared.valid))
     at_least_one = () not in prepared.labels.combinations
     decide = _own_cuts if system.own_thresholds else best_thresholds
     kept: tuple[float, Scorer, dict[str, Cut], Seconds] | None = None
@@ -178,7 +184,7 @@ def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
     assert kept is not None, "a grid has at least one value of C"
     c, _, cuts, took = kept
     everything = sparse.vstack([train_features, valid_features], format="csr")  # as our presets do, now all is chosen
-    scorer = system.fit(everything, np.concatenate([train_targets, valid_targets]), c, job)
+    scorer = system.fit(everything, sparse.vstack([train_targets, valid_targets], format="csr"), c, job)
     choices = {m: {"c": c, "threshold": cut.threshold, "validation": cut.validation} for m, cut in cuts.items()}
     featurizer, size = _reopened(config, prepared.featurizer, job.folder / "features")
     return TrainedBaseline(
@@ -186,7 +192,14 @@ def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
     )
 
 
-def _own_cuts(found: np.ndarray, targets: np.ndarray, at_least_one: bool) -> dict[str, Cut]:
+def _targets(part: Corpus) -> sparse.csr_array:
+    """(N, L) bool."""
+    labels, rows = part.label_entries()
+    shape = (len(part), len(part.vocabulary))
+    return sparse.csr_array((np.ones(len(rows), dtype=bool), (rows, labels)), shape=shape)
+
+
+def _own_cuts(found: np.ndarray, targets: sparse.csr_array, at_least_one: bool) -> dict[str, Cut]:
     """The system has put its thresholds into the scores: it says yes above 0, not at it."""
     reached = scores(targets, sets_at(found, ABOVE_ZERO, at_least_one))
     return {metric: Cut(ABOVE_ZERO, reached[metric]) for metric in METRICS}

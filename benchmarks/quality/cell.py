@@ -16,12 +16,14 @@ import platform
 import resource
 import shutil
 import sys
+from collections import Counter
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 from baselines import Job
-from judge import save_sets
+from judge import save_ranking, save_sets
 from layout import METRICS, WORK, Cell, Seconds
 from scipy import sparse
 from systems import Trained, fit_system, is_ours, reads_sentences, unfinished
@@ -30,6 +32,7 @@ from orderfree.config import DataConfig
 from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
 from orderfree.experiments.grid import Plan, prepared_files
+from orderfree.metrics.at_k import MANY_LABELS, inverse_propensities
 from orderfree.metrics.scores import evaluation_labels, to_matrix
 from orderfree.system.files import fingerprint, write_json
 from orderfree.system.processor import use_processor
@@ -40,7 +43,17 @@ from orderfree.types import Example
 SPLIT_SEED = 1  # one split for all systems and seeds
 SPENT = "spent.json"
 TIMED = "micro_f1"  # predicting is timed with the choice for one metric, as in use
-LIBRARIES = ("orderfree", "torch", "numpy", "scipy", "scikit-learn", "libmultilabel", "liblinear-multicore")
+LIBRARIES = (
+    "orderfree",
+    "torch",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "libmultilabel",
+    "liblinear-multicore",
+    "omikuji",
+    "napkinxc",
+)
 
 
 def corpus_files(corpus: str, work: Path, data: Path | None) -> dict[str, Path]:
@@ -76,6 +89,9 @@ def measure(cell: Cell, files: dict[str, Path], parts: tuple[str, ...], threads:
     trained.predict(tests[parts[0]], [TIMED])
     predict = Seconds.now() - began
     unseen = {part: predict_part(trained, tests[part], cell, part) for part in parts}
+    if len(trained.labels) > MANY_LABELS:
+        for part in parts:
+            rank_part(trained, files["train"], tests[part], cell.ranking(part), unseen[part])
     measured = {
         "ours": is_ours(cell.system),
         "choices": trained.choices,
@@ -115,6 +131,17 @@ def predict_part(trained: Trained, examples: list[Example], cell: Cell, part: st
         wider = sparse.csr_array((sets.data, sets.indices, sets.indptr), shape=(len(examples), len(names)))
         save_sets(cell.sets(part, choice), wider)
     return unseen
+
+
+def rank_part(trained: Trained, train: Path, examples: list[Example], path: Path, unseen: list[str]) -> None:
+    """Writes the first labels of each example, and the weights of labels by their frequency in the training part."""
+    counts: Counter[str] = Counter()
+    documents = 0
+    for example in read_examples(train, DataConfig(), labelled=True):
+        documents += 1
+        counts.update(example.labels or ())
+    by_label = np.array([counts[label] for label in (*trained.labels, *unseen)])
+    save_ranking(path, trained.rank(examples), inverse_propensities(by_label, documents))
 
 
 def _has_files(folder: Path) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from layout import METRICS
 from scipy import sparse
 
+from orderfree.metrics.at_k import scores_at_k
 from orderfree.metrics.counts import Matrix
 from orderfree.metrics.resampling import intervals
 from orderfree.metrics.scores import scores
@@ -30,6 +31,18 @@ def judged(targets: Sets, predictions: dict[str, Sets]) -> dict[str, Any]:
             if name not in METRICS
         },
     }
+
+
+def save_ranking(path: Path, ranking: np.ndarray, inverse_propensities: np.ndarray) -> None:
+    """The first labels of each example (N, K), and what a hit of each label weighs (L,)."""
+    with writing(path) as file:
+        np.savez(file, ranking=ranking, inverse_propensities=inverse_propensities)
+
+
+def first_labels(targets: Sets, path: Path) -> dict[str, float]:
+    """P@k and the like of a ranking that was saved."""
+    with np.load(path, allow_pickle=False) as content:
+        return scores_at_k(content["ranking"], targets, content["inverse_propensities"])
 
 
 def save_sets(path: Path, sets: Matrix) -> None:

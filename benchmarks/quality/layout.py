@@ -11,9 +11,11 @@ ROOT = HERE.parents[1]
 RESULTS, WORK = HERE / "results", ROOT / "runs" / "quality"
 
 METRICS = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
-CORPORA = ("reuters", "aapd", "rcv1-subset", "toy")
+CORPORA = ("reuters", "aapd", "rcv1-subset", "arxiv-msc", "toy")
+MANY_LABELS = ("arxiv-msc",)  # corpora of thousands, where one classifier a label is too much
 SYSTEMS = (  # in the order they are run and shown: who comes first makes sentence embeddings for the others
     *("svm", "logistic", "chain", "libmultilabel-1vsrest", "libmultilabel-thresholding"),
+    *("omikuji", "napkinxc"),
     *("fast", "svm-fast-features", "best", "svm-best-features"),
 )
 
@@ -62,6 +64,10 @@ class Cell:
     def sets(self, part: str, choice: str) -> Path:
         """What was predicted for a test part by this choice."""
         return self.folder / part / f"predictions-{choice}.npz"
+
+    def ranking(self, part: str) -> Path:
+        """The first labels of each example; written where labels are many."""
+        return self.folder / part / "ranking.npz"
 
     def targets(self, part: str) -> Path:
         return self.folder / part / "targets.npz"

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from judge import Sets, judged, load_sets
-from layout import CORPORA, HERE, METRICS, RESULTS, SYSTEMS, WORK, Cell
+from judge import Sets, first_labels, judged, load_sets
+from layout import CORPORA, HERE, MANY_LABELS, METRICS, RESULTS, SYSTEMS, WORK, Cell
 from systems import is_ours, opponents, refusal
 
 from orderfree.metrics.resampling import paired
@@ -42,7 +42,7 @@ def plan(arguments: argparse.Namespace) -> list[Cell]:
     cells = []
     for corpus in arguments.corpora:
         for system in arguments.systems:
-            if reason := refusal(system, sentences=corpus not in WITHOUT_SENTENCES):
+            if reason := refusal(system, corpus not in WITHOUT_SENTENCES, corpus in MANY_LABELS):
                 say(f"{corpus} {system}: left out, {reason}")
                 continue
             seeds = arguments.seeds if is_ours(system) else [seed for seed in arguments.seeds if seed == 1]
@@ -85,11 +85,17 @@ def verdict(cell: Cell) -> dict[str, Any]:
         "corpus": cell.corpus,
         "system": cell.system,
         "seed": cell.seed,
-        "parts": {part: {**judged(*load_part(cell, part, plain)), "unseen_labels": unseen[part]} for part in unseen},
+        "parts": {part: {**judged_part(cell, part, plain), "unseen_labels": unseen[part]} for part in unseen},
         **measured,
         "commit": commit(),
         "command": f"python benchmarks/quality/run.py {arguments}",
     }
+
+
+def judged_part(cell: Cell, part: str, plain: Sequence[str]) -> dict[str, Any]:
+    targets, predictions = load_part(cell, part, plain)
+    ranking = cell.ranking(part)
+    return judged(targets, predictions) | ({"at_k": first_labels(targets, ranking)} if ranking.exists() else {})
 
 
 def load_part(cell: Cell, part: str, plain: Sequence[str] = ()) -> tuple[Sets, dict[str, Sets]]:

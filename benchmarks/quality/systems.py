@@ -6,6 +6,7 @@ example.
     chain                         a classifier chain of logistic regressions, frequent labels first, scikit-learn
     libmultilabel-1vsrest         LibMultiLabel's linear method
     libmultilabel-thresholding    the same with a threshold a label, which it chooses by its own cross-validation
+    omikuji, napkinxc             label trees, with their default settings
     svm-<preset>-features         the SVM on the very features a preset uses
     <preset>                      orderfree
     finetuned                     orderfree with a file of configs/ here: takes longer than a preset may
@@ -21,15 +22,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 from baselines import BASELINES, Baseline, Job, fit_baseline
 from layout import HERE, METRICS, Seconds
 from scipy import sparse
+from trees import TREES
 
 from orderfree.build import load_config
 from orderfree.config import Config
 from orderfree.decisions import BEST
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
+from orderfree.metrics.at_k import top_labels
 from orderfree.metrics.scores import to_matrix
 from orderfree.nn.encoders import encoders
 from orderfree.training.run import RECORD, TRAINING, train
@@ -39,6 +43,7 @@ SAME_FEATURES = re.compile(r"svm-(.+)-features")
 SENTENCES = ("wordpieces", "embedding", "hybrid")  # inputs that mean nothing where words are numbers without order
 PLAIN_DECODERS = ("joint", "br")
 CONFIGS = HERE / "configs"
+REQUIRED = ("libmultilabel", "omikuji", "napkinxc")
 
 
 class Trained(Protocol):
@@ -53,12 +58,15 @@ class Trained(Protocol):
     def predict(self, examples: Sequence[Example], names: Sequence[str]) -> dict[str, sparse.csr_array]:
         """Sets (N, L) bool by each of these choices: metrics or names of `plain`."""
 
+    def rank(self, examples: Sequence[Example]) -> np.ndarray:
+        """(N, K) the first labels of each example, the highest score first."""
+
 
 def baseline(name: str) -> Baseline | None:
     """None: a preset of orderfree."""
     if same := SAME_FEATURES.fullmatch(name):
         return replace(BASELINES["svm"], preset=same[1])
-    return BASELINES.get(name)
+    return BASELINES.get(name) or TREES.get(name)
 
 
 def is_ours(name: str) -> bool:
@@ -81,10 +89,13 @@ def our_config(name: str, settings: Sequence[str] = ()) -> Config:
     return load_config(path, list(settings), preset=None if path else name)
 
 
-def refusal(name: str, sentences: bool) -> str | None:
-    """Why this system cannot be run, or not on a corpus without sentences; None: it can."""
-    if name.startswith("libmultilabel") and importlib.util.find_spec("libmultilabel") is None:
-        return "LibMultiLabel is not installed; benchmarks/quality/requirements.txt says how"
+def refusal(name: str, sentences: bool, many_labels: bool = False) -> str | None:
+    """Why this system cannot be run, not on a corpus without sentences, or not with many labels; None: it can."""
+    library = name.partition("-")[0]
+    if library in REQUIRED and importlib.util.find_spec(library) is None:
+        return f"{library} is not installed; benchmarks/quality/requirements.txt says how"
+    if many_labels and baseline(name) is not None and name not in TREES:
+        return "one classifier a label takes hours and several gigabytes with thousands of labels"
     try:
         reads = reads_sentences(name)
     except OrderfreeError as error:  # no such preset
@@ -126,6 +137,9 @@ class TrainedPreset:
             name: to_matrix([prediction.label_sets[decoder].labels for prediction in made], self.labels)
             for name, decoder in decoders.items()
         }
+
+    def rank(self, examples: Sequence[Example]) -> np.ndarray:
+        return top_labels(self.predictor.predict_proba(examples))
 
 
 def unfinished(folder: Path) -> bool:

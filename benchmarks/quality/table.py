@@ -35,10 +35,13 @@ COSTS: dict[str, tuple[Callable[[Result], float], bool]] = {  # heading: value, 
     "peak MiB": (lambda result: result["peak_bytes"] / MIB, False),
     "model MiB": (lambda result: result["model_bytes"] / MIB, False),
 }
+FIRST_LABELS = {f"{name}@{k}": f"{title}@{k}" for name, title in (("p", "P"), ("psp", "PSP")) for k in (1, 3, 5)}
 FITTING = ("fit s", "with search s")
 HOW_TO_READ = """
 - **Scores**: each metric with the decoder, or the threshold, that validation chose for it; rows named after a single
   decoder use it for all five. Several seeds: mean ± standard deviation. Bold: the best of a column.
+- **First labels**: precision and propensity-scored precision of the 1, 3 and 5 labels with the highest scores
+  ([definitions](../reference/metrics.md#the-first-labels)), where labels are many.
 - **Bounds**: 95 % of 1,000 draws of the test documents lie within them (several seeds: the mean of their bounds). A
   label whose test documents a draw misses is left out of its macro-F1.
 - **Differences**: our score, the mean over seeds, less theirs on the same draws, with 95 % bounds and a two-sided p.
@@ -82,6 +85,22 @@ def quality_table(rows: list[Row]) -> list[str]:
         means = [round(statistics.fmean(row[1][metric]), DIGITS.get(metric, 3)) for row in rows]
         columns[metric] = _bold(cells, [mean == max(means) for mean in means])
     return _table(["system", *HEADINGS.values()], [[row[0] for row in rows], *columns.values()])
+
+
+def at_k_table(found: dict[str, list[Result]], part: str) -> list[str]:
+    """Of the systems whose first labels were judged; none: the corpus has few labels."""
+    rows = []
+    for results in found.values():
+        judged = [result["parts"].get(part, {}).get("at_k") for result in results]
+        if judged := [one for one in judged if one]:
+            rows.append((_title(results), {key: [one[key] for one in judged] for key in FIRST_LABELS}))
+    if not rows:
+        return []
+    columns = []
+    for key in FIRST_LABELS:
+        means = [round(statistics.fmean(row[1][key]), 3) for row in rows]
+        columns.append(_bold([_spread(row[1][key], 3) for row in rows], [mean == max(means) for mean in means]))
+    return ["First labels:", "", *_table(["system", *FIRST_LABELS.values()], [[row[0] for row in rows], *columns]), ""]
 
 
 def interval_table(found: dict[str, list[Result]], part: str) -> list[str]:
@@ -140,7 +159,8 @@ def corpus_section(results: Path, corpus: str, found: dict[str, list[Result]]) -
     for part in parts:
         examples = next(result["parts"][part]["examples"] for result in everything if part in result["parts"])
         lines += [f"### {corpus}, part `{part}`, {examples:,} documents", ""]
-        lines += [*quality_table(quality_rows(found, part)), "", "Bounds:", "", *interval_table(found, part), ""]
+        lines += [*quality_table(quality_rows(found, part)), ""]
+        lines += [*at_k_table(found, part), "Bounds:", "", *interval_table(found, part), ""]
         if own := [test for test in tests if test["part"] == part]:
             lines += ["Differences:", "", *paired_table(own), ""]
     return [*lines, f"### {corpus}, costs", "", *cost_table(found), ""]

@@ -6,6 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import sparse
+
+from orderfree.metrics.counts import Matrix
 
 EQUAL = 1e-12  # curves are sums of many small steps: what differs by less is the same
 
@@ -16,34 +19,60 @@ class Cut:
     validation: float  # the metric there
 
 
-def sets_at(scores: np.ndarray, threshold: float, at_least_one: bool) -> np.ndarray:
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of an example and a label with their scores: all of a dense matrix, or those a sparse one holds."""
+
+    rows: np.ndarray  # (P,)
+    labels: np.ndarray  # (P,)
+    scores: np.ndarray  # (P,)
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, scores: Matrix) -> Pairs:
+        if sparse.issparse(scores):
+            found = scores.tocoo()
+            return cls(found.row, found.col, found.data, scores.shape)
+        rows, labels = np.divmod(np.arange(scores.size), scores.shape[1])
+        return cls(rows, labels, scores.ravel(), scores.shape)
+
+    def best(self) -> np.ndarray:
+        """The place of the highest score of each example that has one, of equal ones the first label's."""
+        order = np.lexsort((self.labels, -self.scores, self.rows))
+        return order[np.unique(self.rows[order], return_index=True)[1]]
+
+
+def sets_at(scores: Matrix, threshold: float, at_least_one: bool) -> sparse.csr_array:
     """The sets (N, L) bool of labels that reach the threshold; the best label where none does and one is due."""
-    sets = scores >= threshold
+    pairs = Pairs.of(scores)
+    chosen = pairs.scores >= threshold
     if at_least_one:
-        sets[np.arange(len(scores)), scores.argmax(axis=1)] = True
-    return sets
+        chosen[pairs.best()] = True
+    said = np.ones(int(chosen.sum()), dtype=bool)
+    return sparse.csr_array((said, (pairs.rows[chosen], pairs.labels[chosen])), shape=pairs.shape)
 
 
-def best_thresholds(scores: np.ndarray, targets: np.ndarray, at_least_one: bool) -> dict[str, Cut]:
+def best_thresholds(scores: Matrix, targets: Matrix, at_least_one: bool) -> dict[str, Cut]:
     """For each metric the best of all thresholds: scores (N, L), targets (N, L) bool.
 
     Exact: (example, label) pairs are let in one by one, the highest score first, and each moves a metric by the step of
     its own label or its own example alone. Of equally good cuts the middle one is taken, to leave both sides room."""
+    pairs = Pairs.of(scores)
+    values = pairs.scores.astype(np.float64)
     if at_least_one:  # the best label of an example is in at any threshold
-        scores = scores.copy()
-        scores[np.arange(len(scores)), scores.argmax(axis=1)] = np.inf
-    order = np.argsort(-scores, axis=None, kind="stable")
-    falling = scores.ravel()[order]
+        values[pairs.best()] = np.inf
+    order = np.argsort(-values, kind="stable")
+    falling = values[order]
     is_cut = np.append(falling[:-1] > falling[1:], True)  # equal scores stand on the same side of any threshold
     let_in = np.flatnonzero(is_cut) + 1  # (C,) pairs above each cut
     if not at_least_one:
         let_in = np.append(0, let_in)
     best = {}
-    for metric, curve in _curves(order, targets).items():
-        values = curve[let_in]
-        ties = np.flatnonzero(values >= values.max() - EQUAL)
+    for metric, curve in _curves(pairs.rows[order], pairs.labels[order], sparse.csr_array(targets, dtype=bool)).items():
+        reached = curve[let_in]
+        ties = np.flatnonzero(reached >= reached.max() - EQUAL)
         place = ties[len(ties) // 2]
-        best[metric] = Cut(_between(falling, let_in[place]), float(values[place]))
+        best[metric] = Cut(_between(falling, let_in[place]), float(reached[place]))
     return best
 
 
@@ -59,19 +88,19 @@ def _between(falling: np.ndarray, let_in: int) -> float:
     return float(middle if middle > below else above)
 
 
-def _curves(order: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
-    """Each metric (N * L + 1,) after the first 0, 1, … pairs of the order were let in."""
+def _curves(row_of: np.ndarray, label_of: np.ndarray, targets: sparse.csr_array) -> dict[str, np.ndarray]:
+    """Each metric (P + 1,) after the first 0, 1, … of these pairs were let in."""
     examples, labels = targets.shape
-    row_of, label_of = np.divmod(order, labels)
-    hit = targets.ravel()[order]
-    let_in, hits, true = np.arange(hit.size + 1), np.append(0, np.cumsum(hit)), int(targets.sum())
-    per_label, per_example = targets.sum(axis=0), targets.sum(axis=1)
+    truly = np.repeat(np.arange(examples), np.diff(targets.indptr)) * labels + targets.indices
+    hit = np.isin(row_of.astype(np.int64) * labels + label_of, truly)
+    let_in, hits, true = np.arange(hit.size + 1), np.append(0, np.cumsum(hit)), targets.nnz
+    per_label, per_example = np.bincount(targets.indices, minlength=labels), np.diff(targets.indptr)
     return {
         "macro_f1": _summed(label_of, hit, per_label, _f1) / labels,
         "micro_f1": _f1(hits, let_in, true),
         "example_f1": _summed(row_of, hit, per_example, _f1_of_examples) / examples,
         "subset_accuracy": _summed(row_of, hit, per_example, _all_right) / examples,
-        "hamming_accuracy": 1 - (true - hits + let_in - hits) / hit.size,
+        "hamming_accuracy": 1 - (true - hits + let_in - hits) / (examples * labels),
     }
 
 

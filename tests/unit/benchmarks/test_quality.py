@@ -13,6 +13,7 @@ from scipy import sparse
 
 from orderfree.config import DataConfig
 from orderfree.data.writers import write_examples
+from orderfree.metrics.at_k import top_labels
 from orderfree.metrics.scores import scores
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.loop import Stop
@@ -28,6 +29,7 @@ import run  # noqa: E402
 import systems  # noqa: E402
 import table  # noqa: E402
 import thresholds  # noqa: E402
+import trees  # noqa: E402
 from layout import METRICS, Cell  # noqa: E402
 
 TARGETS = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 1, 0, 0]], dtype=bool)  # the last label is never true
@@ -54,8 +56,30 @@ def test_the_best_threshold_is_the_best_of_all(seed: int, at_least_one: bool) ->
 
 def test_one_label_is_given_where_none_reaches_the_threshold() -> None:
     found = np.array([[0.1, 0.3], [0.9, 0.8]])
-    assert thresholds.sets_at(found, 0.5, at_least_one=True).tolist() == [[False, True], [True, True]]
-    assert thresholds.sets_at(found, 0.5, at_least_one=False).tolist() == [[False, False], [True, True]]
+    assert thresholds.sets_at(found, 0.5, at_least_one=True).toarray().tolist() == [[False, True], [True, True]]
+    assert thresholds.sets_at(found, 0.5, at_least_one=False).toarray().tolist() == [[False, False], [True, True]]
+
+
+@pytest.mark.parametrize("at_least_one", [True, False])
+def test_labels_that_are_not_scored_are_in_no_set(at_least_one: bool) -> None:
+    """Sparse scores are as dense ones of which all others lie below any threshold."""
+    generator = np.random.default_rng(3)
+    targets = random_sets(3, examples=30, labels=12)
+    scored = generator.random(targets.shape) < 0.3
+    found = sparse.csr_array(np.where(scored, generator.random(targets.shape).round(1) + 0.1, 0.0))
+    lowest = np.where(scored, found.toarray(), -np.inf)
+    cuts = thresholds.best_thresholds(found, sparse.csr_array(targets), at_least_one)
+    for threshold in (0.0, 0.35, 0.7):
+        sets = thresholds.sets_at(found, threshold, at_least_one).toarray()
+        expected = lowest >= threshold
+        if at_least_one:
+            has_scores = scored.any(axis=1)
+            expected[has_scores, lowest[has_scores].argmax(axis=1)] = True
+        assert (sets == expected).all()
+        for metric, cut in cuts.items():
+            assert scores(targets, sets)[metric] <= cut.validation + 1e-12
+            reached = scores(targets, thresholds.sets_at(found, cut.threshold, at_least_one))
+            assert reached[metric] == pytest.approx(cut.validation)
 
 
 @pytest.mark.parametrize("metric", decisions.METRICS)
@@ -124,10 +148,46 @@ def test_systems_of_others_learn_what_can_be_learned(name: str, tmp_path: Path) 
         pytest.importorskip("libmultilabel.linear")
     features, targets = separable()
     job = baselines.Job(tmp_path, tmp_path, tmp_path, seed=1, threads=1)
-    fitted = baselines.BASELINES[name].fit(features, targets, 4.0, job)
+    fitted = baselines.BASELINES[name].fit(features, sparse.csr_array(targets), 4.0, job)
     right = (fitted.score(features) > 0) == targets
     assert right[:, :-1].mean() > 0.95
     assert fitted.bytes >= 8 * targets.shape[1] * features.shape[1]
+
+
+@pytest.mark.parametrize("name", list(trees.TREES))
+def test_label_trees_learn_what_can_be_learned(name: str, tmp_path: Path) -> None:
+    pytest.importorskip(name)
+    features, targets = separable(examples=200, labels=6)
+    job = baselines.Job(tmp_path, tmp_path, tmp_path, seed=1, threads=1)
+    fitted = trees.TREES[name].fit(features, sparse.csr_array(targets), 1.0, job)
+    ranking = top_labels(fitted.score(features))  # (N, K)
+    has_labels = targets.any(axis=1)
+    first_is_true = targets[np.arange(200), ranking[:, 0]]
+    assert first_is_true[has_labels].mean() > 0.95
+    assert fitted.bytes > 0
+
+
+def test_one_classifier_a_label_is_not_for_thousands_of_labels() -> None:
+    assert "thousands" in (systems.refusal("svm", sentences=True, many_labels=True) or "")
+    assert systems.refusal("omikuji", sentences=False, many_labels=True) is None
+    assert systems.refusal("fast", sentences=True, many_labels=True) is None
+
+
+def test_first_labels_are_judged_where_labels_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = toy_corpus(train=300, valid=80, test=40)
+    files = {part: tmp_path / f"{part}.jsonl" for part in ("train", "valid", "test")}
+    for part, path in files.items():
+        write_examples(getattr(toy, part), path, "jsonl", DataConfig())
+    monkeypatch.setattr(cell_process, "MANY_LABELS", 2)
+    cell = Cell("toy", "omikuji", 1, tmp_path / "results", tmp_path / "work")
+    cell_process.measure(cell, files, ("test",), threads=1)
+    run.run_cell(cell, threads=1, data=None)
+    result = json.loads(cell.result.read_text(encoding="utf-8"))
+    part = result["parts"]["test"]
+    assert 0.3 < part["at_k"]["p@3"] <= part["at_k"]["p@1"] <= 1
+    assert part["scores"]["micro_f1"] > 0.3
+    (row,) = [line for line in table.at_k_table({"omikuji": [result]}, "test") if line.startswith("| omikuji")]
+    assert row.split(" | ")[1] == f"**{part['at_k']['p@1']:.3f}**".replace("0.", ".")
 
 
 @pytest.fixture(scope="module")
