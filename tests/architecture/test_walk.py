@@ -105,6 +105,6 @@ def test_the_page_lists_the_files_that_training_walks_through(training: list[str
 @pytest.mark.usefixtures("training")
 def test_the_page_lists_the_files_that_prediction_walks_through(folder: Path) -> None:
     examples = read_examples(folder / "valid.jsonl", DataConfig(), labelled=False)
-    prediction = walked(lambda: list(Predictor.load(folder / "run").predict(examples)), PREDICTION)
+    prediction = walked(lambda: list(Predictor.load(folder / "run").predict(examples, ["joint"])), PREDICTION)
     assert listed("Prediction") == prediction
     assert len(prediction) <= MOST
