@@ -1,10 +1,9 @@
 """orderfree: predicts sets of labels.
 
-    from orderfree import Example, Predictor
+    import orderfree
 
-    predictor = Predictor.load("runs/news")
-    for prediction in predictor.predict([Example(id="1", text="wheat exports rose")]):
-        print(prediction.label_sets["joint"].labels)
+    for prediction in orderfree.load("runs/news").predict(["wheat exports rose"]):
+        print(prediction.labels, prediction.probability)
 
 Names are imported when they are first used: importing the package is instant and does not import torch.
 """
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from .errors import OrderfreeError
     from .estimator import OrderFreeClassifier
     from .evaluation import evaluate
-    from .inference import Predictor
+    from .inference import Prediction, Predictor, load
     from .training.run import train
     from .types import Example
 
@@ -32,9 +31,11 @@ __all__ = [
     "Example",
     "OrderFreeClassifier",
     "OrderfreeError",
+    "Prediction",
     "Predictor",
     "__version__",
     "evaluate",
+    "load",
     "load_config",
     "read_examples",
     "train",
@@ -45,8 +46,10 @@ _HOMES = {
     "Example": ".types",
     "OrderFreeClassifier": ".estimator",
     "OrderfreeError": ".errors",
+    "Prediction": ".inference",
     "Predictor": ".inference",
     "evaluate": ".evaluation",
+    "load": ".inference",
     "load_config": ".build",
     "read_examples": ".data.readers",
     "train": ".training.run",
@@ -57,3 +60,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'orderfree' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

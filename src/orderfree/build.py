@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,18 @@ def _preset(name: str) -> dict[str, Any]:
     if name not in known:
         raise ConfigError(f"unknown preset {name!r}; known: {', '.join(known)}.{nearest(name, known)}")
     return read_yaml(PRESETS / f"{name}.yaml")
+
+
+def as_config(given: Config | Mapping[str, Any]) -> Config:
+    """A config, or one made from its sections: `{"model": {"encoder": "sparse"}}`."""
+    if isinstance(given, Config):
+        return given
+    if isinstance(given, Mapping):
+        return complete_config(dict(given), "the configuration")
+    raise ConfigError(
+        f"the config is {given!r}, expected what load_config returns, or a dict of sections such as "
+        '{"training": {"epochs": 5}}; load_config(path) reads a YAML file.'
+    )
 
 
 def complete_config(raw: dict[str, Any], source: str) -> Config:

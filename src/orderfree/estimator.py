@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from .build import input_kind, load_config, scores_labels
 from .checkpoint import TrainedModel, save_model
 from .config import Config
-from .data.arrays import Labelling, feature_examples, is_text, text_examples, texts_of
+from .data.arrays import Labelling, feature_examples, is_text, refuse_tables_of_text, text_examples, texts_of
 from .decisions import BEST
 from .errors import OrderfreeError
 from .inference import Predictor
@@ -226,6 +226,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
     def _given(self, X: Any, y: Any, reset: bool) -> tuple[Any, Labelling]:
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")  # scikit-learn's own words
+        refuse_tables_of_text(X)
         if reset:
             self._text = is_text(X)
         checked = self._checked(X, reset=reset)
@@ -284,6 +285,8 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         if self.decoder is not None:
             keys["decoding.decoder"] = self.decoder
         given = [f"{key}={json.dumps(value, default=lambda number: number.item())}" for key, value in keys.items()]
+        if self.config is not None and not isinstance(self.config, str | Path):
+            raise OrderfreeError(f"config is {self.config!r}, expected a YAML file; give config keys as settings=….")
         return load_config(None if self.config is None else Path(self.config), given, self.preset)
 
     def _train(
@@ -297,7 +300,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         threads, exactness = torch.get_num_threads(), products()
         with tempfile.TemporaryDirectory(prefix="orderfree-") as folder, torch.random.fork_rng():
             out = Path(folder) / "run"
-            say = print if self.verbose else lambda _: None
+            say = print if self.verbose else None
             before = None if earlier is None else Path(folder) / "earlier"
             if earlier is not None and before is not None:
                 before.mkdir()
@@ -314,7 +317,10 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any, reset: bool = False) -> Any:
         """Texts as a list, features as a float matrix with the columns that `fit` saw."""
+        if self._text and isinstance(X, list | tuple) and not X:
+            return []
         if self._text and not is_text(X):
+            refuse_tables_of_text(X)
             raise ValueError("X is no column of texts, and this classifier was fitted on texts.")
         if self._text:
             return texts_of(X)

@@ -110,10 +110,15 @@ def thresholds_for(predictor: Predictor, examples: Iterable[Example], goal: str,
 
 
 def evaluate(
-    predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
+    predictor: Predictor,
+    examples: Iterable[Example],
+    decoders: Sequence[str] | None = None,
+    hierarchy: Hierarchy | None = None,
 ) -> dict[str, Any]:
-    """All scores of a model on labelled examples, as plain JSON. With a hierarchy, an example that has a label also has
-    its parents, both in the prediction and in the truth."""
+    """All scores of a model on labelled examples, as plain JSON; by default with its own decoder.
+
+    With a hierarchy, an example that has a label also has its parents, both in the prediction and in the truth."""
+    decoders = decoders or [predictor.default_decoder]
     return judge(predictor, predict_for_scores(predictor, examples, decoders, hierarchy), decoders)
 
 

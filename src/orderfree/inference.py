@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from .build import check_decoder, decoders_of, search_limits
 from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
+from .data.inputs import Input, as_examples
 from .decisions import Decision, default_decoder
 from .decoding.beam import Limits
 from .decoding.search import searches
@@ -31,11 +33,33 @@ CHUNK_CHARACTERS = 1 << 24  # no more once their texts are as long as this: memo
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
+    """What a model predicts for one example. `labels`, `probability` and `alternatives` are those of the first decoder
+    that was asked for."""
+
     example: Example
     label_sets: dict[str, LabelSet]  # by decoder
     probs: np.ndarray | None  # (L,) binary-relevance probabilities; None where the model has no such decoder
     truncated: bool
     marginals: np.ndarray | None = None  # (L,) step marginals of the label decoder, where they were asked for
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """In the order they were generated, or by falling probability where the decoder has no order."""
+        return self._chosen.labels
+
+    @property
+    def probability(self) -> float:
+        """Of the whole set, under the decoder; for `expected_f1`, its expected F1."""
+        return min(math.exp(self._chosen.log_prob), 1.0)
+
+    @property
+    def alternatives(self) -> tuple[tuple[tuple[str, ...], float], ...]:
+        """Other sets the search held, best first, each with its probability; none where a threshold decides."""
+        return tuple((labels, min(math.exp(log_prob), 1.0)) for labels, log_prob in self._chosen.alternatives)
+
+    @property
+    def _chosen(self) -> LabelSet:
+        return next(iter(self.label_sets.values()))
 
 
 class Predictor:
@@ -116,15 +140,33 @@ class Predictor:
             each[self.labels.ids[label]] = threshold
         return each
 
-    def predict(
-        self, examples: Iterable[Example], decoders: Sequence[str] | None = None, marginals: bool = False
-    ) -> Iterator[Prediction]:
-        """Predictions in the order of the examples, however many there are, in memory that does not grow.
+    @overload
+    def predict(  # type: ignore[overload-overlap]  # what has a length becomes a list
+        self, inputs: Collection[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+    ) -> list[Prediction]: ...
 
-        `marginals`: also the step marginals (`decoding/sets.py`) of every label, if the model has a label decoder."""
+    @overload
+    def predict(
+        self, inputs: Iterable[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+    ) -> Iterator[Prediction]: ...
+
+    def predict(
+        self, inputs: Iterable[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+    ) -> list[Prediction] | Iterator[Prediction]:
+        """Predictions for texts, dicts or examples, in their order: a list for a list or column, and for an iterator an
+        iterator, whose memory does not grow.
+
+        `decoders`: searches or decisions (`decisions.py`), by default the model's own. `marginals`: also the step
+        marginals (`decoding/sets.py`) of every label, if the model has a label decoder."""
         decoders = decoders or [self.default_decoder]
         for decoder in decoders:
             check_decoder(self.trained.config, self.decision(decoder).search)
+        found = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals)
+        return list(found) if isinstance(inputs, Sized) else found
+
+    def _predictions(
+        self, examples: Iterable[Example], decoders: Sequence[str], marginals: bool
+    ) -> Iterator[Prediction]:
         size = self.trained.config.decoding.batch_size
         for chunk in read_ahead(examples, CHUNK * size):
             encoded = encode_all(self.trained.featurizer, chunk)
@@ -138,7 +180,7 @@ class Predictor:
                 predictions.update(zip(places, found, strict=True))
             yield from (predictions[place] for place in range(len(chunk)))
 
-    def predict_proba(self, examples: Iterable[Example], decoder: str | None = None) -> np.ndarray:
+    def predict_proba(self, inputs: Iterable[Input], decoder: str | None = None) -> np.ndarray:
         """(N, L) the probability of every label: `br`, or `marginal`, its share of the weighted sets
         (`decoding/sets.py`)."""
         probable = [name for name in self.decoders if searches[name].log_odds is not None]
@@ -146,16 +188,16 @@ class Predictor:
         log_odds = searches[name].log_odds if name in probable else None
         if log_odds is None:
             raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
-        rows = [log_odds(given, self.limits).sigmoid().cpu().numpy() for _, given in self._batches(examples)]
+        rows = [log_odds(given, self.limits).sigmoid().cpu().numpy() for _, given in self._batches(inputs)]
         return np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
 
-    def set_log_prob(self, examples: Iterable[Example], sets: Iterable[Collection[str]]) -> np.ndarray:
+    def set_log_prob(self, inputs: Iterable[Input], sets: Iterable[Collection[str]]) -> np.ndarray:
         """(N,) log P(set | x) of the label decoder, whatever the order: one set of label names for each example."""
         if "beam" not in self.decoders:
             raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
         wanted = iter(sets)
         found = [np.zeros(0, dtype=np.float32)]
-        for chunk, given in self._batches(examples):
+        for chunk, given in self._batches(inputs):
             names = [tuple(row) for row in islice(wanted, len(chunk))]
             if len(names) < len(chunk):
                 raise OrderfreeError("there are fewer sets than examples; give one for each.")
@@ -170,9 +212,9 @@ class Predictor:
             if name not in self.labels.ids:
                 raise OrderfreeError(f"{name!r} is no label of this model.{nearest(name, list(self.labels.names))}")
 
-    def _batches(self, examples: Iterable[Example]) -> Iterator[tuple[list[Example], DecodeInput]]:
-        """In the order of the examples."""
-        remaining = iter(examples)
+    def _batches(self, inputs: Iterable[Input]) -> Iterator[tuple[list[Example], DecodeInput]]:
+        """In the order of the inputs."""
+        remaining = as_examples(inputs, self.trained.config.data)
         with torch.inference_mode():
             while chunk := list(islice(remaining, self.trained.config.decoding.batch_size)):
                 rows = encode_all(self.trained.featurizer, chunk)
@@ -211,6 +253,11 @@ class Predictor:
         named = [(tuple(self.labels.names[i] for i in ids), log_prob) for ids, log_prob in merged]
         (labels, log_prob), *others = named
         return LabelSet(labels, log_prob, tuple(others))
+
+
+def load(directory: Path | str) -> Predictor:
+    """A trained model ready to predict: `orderfree.load("runs/news").predict(["wheat exports rose"])`."""
+    return Predictor.load(directory)
 
 
 def prediction_record(

@@ -165,4 +165,4 @@ def test_a_tokenizer_that_fails_on_a_text(directory: Path) -> None:
     seal(directory)
     predictor = Predictor.load(directory)
     with pytest.raises(OrderfreeError, match="the tokenizer of this model is damaged"):
-        next(predictor.predict([Example("1", text="unheard")]))
+        predictor.predict([Example("1", text="unheard")])

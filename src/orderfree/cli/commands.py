@@ -86,7 +86,15 @@ def train(
         chosen = load_config(config, settings, preset)
     try:
         trained = train_run(
-            chosen, train_file, valid, out, resume, overwrite, say, warm_start=None if resume else warm_start
+            chosen,
+            train_file,
+            valid,
+            out,
+            resume,
+            overwrite,
+            say,
+            progress=True,
+            warm_start=None if resume else warm_start,
         )
     except Interrupted as stopped:
         if not Team.join().leads:

@@ -26,6 +26,19 @@ def is_text(inputs: Any) -> bool:
     return bool(rows) and any(isinstance(row, str) for row in rows)
 
 
+def refuse_tables_of_text(inputs: Any) -> None:
+    """A table or matrix of strings is neither a column of texts nor features: said before anything converts it."""
+    if isinstance(inputs, str):
+        raise ValueError("X is a single text, expected a list of them: [text].")
+    if isinstance(inputs, list | tuple) and not inputs:
+        raise ValueError("X is empty, expected texts, or a matrix of features with at least one row.")
+    if isinstance(inputs, np.ndarray) and inputs.ndim == 2 and inputs.size and isinstance(inputs[0, 0], str):
+        raise ValueError(f"X has the shape {inputs.shape} and holds texts; give one column, X[:, 0].")
+    for name in getattr(inputs, "columns", ()):
+        if any(isinstance(row, str) for row in _rows(inputs[name][:100])):
+            raise ValueError(f"X is a data frame whose column {name!r} holds texts; give that column: X[{name!r}].")
+
+
 def texts_of(inputs: Any) -> list[str]:
     rows = _rows(inputs)
     for place, row in enumerate(rows):
@@ -83,6 +96,7 @@ class Labelling:
     def of(cls, y: Any) -> Labelling:
         if _is_lists(y):
             return cls("lists" if isinstance(y, list | tuple) else "array", _distinct(_rows(y)))
+        _refuse_missing(y)
         from sklearn.utils.multiclass import check_classification_targets
         from sklearn.utils.validation import check_array, column_or_1d
 
@@ -118,7 +132,7 @@ class Labelling:
     def read(self, y: Any) -> list[Names]:
         """The labels of every example, by name."""
         if self.kind in ("lists", "array"):
-            return [tuple(str(label) for label in row or ()) for row in _rows(y)]
+            return [tuple(map(str, _in_order(row))) for row in _rows(y)]
         if self.kind == "column":
             return [(str(label),) for label in np.asarray(y).ravel().tolist()]
         return self._named((y if sparse.issparse(y) else np.asarray(y)) == 1)
@@ -159,11 +173,36 @@ def _is_lists(y: Any) -> bool:
     if sparse.issparse(y) or len(getattr(y, "shape", (0,))) != 1:
         return False
     rows = [row for row in _rows(y) if row is not None]
+    if rows and any(isinstance(row, list | tuple | set | frozenset) for row in rows):
+        _refuse_missing(rows)
     if not rows or not all(isinstance(row, list | tuple | set | frozenset | np.ndarray) for row in rows):
         return False
     # [[0, 1], [1, 0]] is a matrix, as everywhere in scikit-learn; lists of names, or of different lengths, are not
     lengths = {len(row) for row in rows}
     return len(lengths) > 1 or any(isinstance(label, str) for row in rows for label in row) or isinstance(rows[0], set)
+
+
+def _in_order(row: Any) -> list[Any]:
+    """The labels of one example; those of a set by name, so that the order does not depend on the process."""
+    if row is None:
+        return []
+    return sorted(row, key=str) if isinstance(row, set | frozenset) else list(row)
+
+
+def _refuse_missing(y: Any) -> None:
+    """NaN where a label or a list of labels is expected: it would become a label of that name."""
+    if sparse.issparse(y) or len(getattr(y, "shape", (0,))) != 1:
+        return
+    for place, row in enumerate(_rows(y)):
+        if _is_nan(row) or (isinstance(row, list | tuple | set | frozenset) and any(map(_is_nan, row))):
+            raise ValueError(
+                f"y holds NaN at position {place}, expected labels; leave out such rows, or give lists of labels: [] "
+                "for no label, None where they are not known."
+            )
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
 
 
 def _distinct(rows: Sequence[Iterable[Any]]) -> np.ndarray:

@@ -6,8 +6,9 @@ import importlib.util
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -61,17 +62,18 @@ def _are_scores(found: Any) -> bool:
 
 
 class ProgressLines:
-    """A bar with loss, best score and remaining time on a terminal; one plain line per validation elsewhere."""
+    """A bar with loss, best score and remaining time on a terminal; elsewhere, or where `say` is given, one plain line
+    per validation."""
 
-    def __init__(self, metric: str, decoder: str, stream: IO[str] | None = None) -> None:
-        self.metric, self.decoder = metric, decoder
-        self.console = Console(file=stream or sys.stderr)
+    def __init__(self, metric: str, decoder: str, say: Callable[[str], None] | None = None) -> None:
+        self.metric, self.decoder, self.say = metric, decoder, say
+        self.console = Console(file=sys.stderr)
         self.bar: Progress | None = None
         self.total = 0
 
     def started(self, progress: RunProgress, total_updates: int) -> None:
         self.total = total_updates
-        if self.console.is_terminal:
+        if self.console.is_terminal and self.say is None:
             columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), "<", TimeRemainingColumn())
             self.bar = Progress(
                 TextColumn("training"), *columns, TextColumn("{task.description}"), console=self.console
@@ -91,7 +93,11 @@ class ProgressLines:
             f"update {row['update']:,} of {self.total:,}{loss}"
             f"{self.decoder} {self.metric} {scores[self.metric]:.4f}, subset accuracy {scores['subset_accuracy']:.4f}"
         )
-        self.console.print(line + (" *" if row["best"] else ""), highlight=False, soft_wrap=True)
+        line += " *" if row["best"] else ""
+        if self.say is not None:
+            self.say(line)
+        else:
+            self.console.print(line, highlight=False, soft_wrap=True)
 
     def ended(self, progress: RunProgress) -> None:
         if self.bar is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, bag_part, feature_count
+from ..data.inputs import Input, as_examples
 from ..data.label_checks import label_warnings
 from ..data.labels import LabelVocabulary
 from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
@@ -47,6 +48,16 @@ class Prepared:
     train: Corpus
     valid: Corpus
     provenance: dict[str, Any] = field(default_factory=dict)
+
+
+def as_data(data: Data | Iterable[Input], config: Config) -> Data:
+    """A path as it is; what is in memory as examples."""
+    if isinstance(data, str | Path):
+        return data
+    examples = list(as_examples(data, config.data, labelled=True))
+    if not examples:
+        raise DataError("there are no examples to learn from; expected at least two with labels.")
+    return examples
 
 
 def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, str]:

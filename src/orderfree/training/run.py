@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
-from ..build import build_network, complete_config
+from ..build import as_config, build_network, complete_config
 from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
+from ..data.inputs import Input
 from ..decisions import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide
@@ -38,7 +41,7 @@ from .card import model_card
 from .distributed.processes import Team
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
-from .prepare import PRETRAINED, Data, Prepared, fingerprints, prepare
+from .prepare import PRETRAINED, Data, Prepared, as_data, fingerprints, prepare
 from .solve import solve_again, start_encoder
 from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
@@ -56,34 +59,43 @@ OWN_FILES = (
 )
 
 
+def _log(line: str) -> None:
+    logging.getLogger("orderfree").info(line)
+
+
 class Interrupted(Exception):
     """Training was asked to stop; its state is saved."""
 
 
 def train(
-    config: Config,
-    train_data: Data,
-    valid_data: Data | None,
+    config: Config | Mapping[str, Any],
+    train_data: Data | Iterable[Input],
+    valid_data: Data | Iterable[Input] | None,
     out: Path | str,
     resume: bool = False,
     overwrite: bool = False,
-    say: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] | None = None,
     stop: Stop | None = None,
-    progress: bool = True,
+    progress: bool = False,
     warm_start: Path | str | None = None,
     listeners: Sequence[Listener] = (),
 ) -> TrainedModel:
-    """Trains a model on files, or on examples in memory, and writes it to `out`. With `resume`, goes on with the run in
-    `out`, exactly. Without `valid_data`, the share `data.valid_fraction` of the training data is held out. `progress`:
-    shows a bar, or a line per validation, on standard error.
+    """Trains a model on files, or on examples (dicts, `Example`s) in memory, and writes it to `out`. `config`: what
+    `load_config` returns, or its sections as a dict. With `resume`, goes on with the run in `out`, exactly. Without
+    `valid_data`, the share `data.valid_fraction` of the training data is held out.
+
+    What happens is logged (logger `orderfree`, level INFO), or told to `say`. `progress`: a bar on a terminal.
 
     `warm_start` is the directory of an earlier model to start from: made with the same settings under `model`, it lends
     its vocabulary, labels and weights, and labels it does not have are added.
 
     `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard; `listeners` are told
     of every update and validation."""
+    config = as_config(config)
+    train_data, valid_data = as_data(train_data, config), None if valid_data is None else as_data(valid_data, config)
     out = Path(out)
     warm_start = None if warm_start is None else Path(warm_start)
+    say = say or _log
     team = Team.join()
     if not team.leads:
         return _assist(train_data, valid_data, out, stop or Stop(), team)
@@ -167,7 +179,7 @@ def _train(
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
     trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say, team=team)
     curves = out if replaces is None else out / TRAINING
-    trainer.listeners = [*_listeners(config, curves, trainer.select_decoder, progress), *listeners]
+    trainer.listeners = [*_listeners(config, curves, trainer.select_decoder, progress, say is _log), *listeners]
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
@@ -354,10 +366,10 @@ def _check_same_data(out: Path, before: dict[str, str], data: dict[str, str]) ->
         )
 
 
-def _listeners(config: Config, out: Path, decoder: str, progress: bool) -> list[Listener]:
+def _listeners(config: Config, out: Path, decoder: str, progress: bool, logged: bool) -> list[Listener]:
     listeners: list[Listener] = [History(out / "history.jsonl")]
-    if progress:
-        listeners.append(ProgressLines(config.training.select_metric, decoder))
+    if progress or logged:
+        listeners.append(ProgressLines(config.training.select_metric, decoder, None if progress else _log))
     if config.training.tensorboard and TensorBoard.available():
         listeners.append(TensorBoard(out / "tensorboard"))
     return listeners
