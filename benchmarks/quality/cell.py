@@ -29,9 +29,9 @@ from scipy import sparse
 from systems import Trained, fit_system, is_ours, reads_sentences, unfinished
 
 from orderfree.config import DataConfig
+from orderfree.data.corpora import Parts, data_root, load_parts
 from orderfree.data.readers import read_examples
-from orderfree.data.writers import write_examples
-from orderfree.experiments.grid import Plan, prepared_files
+from orderfree.data.writers import natural_file, write_examples
 from orderfree.metrics.at_k import MANY_LABELS, inverse_propensities
 from orderfree.metrics.scores import evaluation_labels, to_matrix
 from orderfree.system.files import fingerprint, write_json
@@ -58,15 +58,20 @@ LIBRARIES = (
 
 def corpus_files(corpus: str, work: Path, data: Path | None) -> dict[str, Path]:
     """The parts of a corpus as files; written once."""
-    if corpus != "toy":
-        plan = Plan(corpus, "quality", (), (SPLIT_SEED,), configs=Path(), results=Path(), work=work, data=data)
-        return prepared_files(plan, SPLIT_SEED, lambda line: print(line, file=sys.stderr, flush=True))
-    files = {part: work / corpus / "data" / f"{part}.jsonl" for part in ("train", "valid", "test")}
-    if not all(path.exists() for path in files.values()):
-        toy = toy_corpus(SPLIT_SEED)
-        for part, path in files.items():
-            write_examples(getattr(toy, part), path, "jsonl", DataConfig())
+    parts = toy_parts() if corpus == "toy" else load_parts(corpus, data_root(data), SPLIT_SEED)
+    suffix, format = natural_file(next(parts["train"]()))
+    folder = work / corpus / "data"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {part: folder / f"{part}{suffix}" for part in parts}
+    for part, path in files.items():
+        if not path.exists():
+            write_examples(parts[part](), path, format, DataConfig())
     return files
+
+
+def toy_parts() -> Parts:
+    toy = toy_corpus(SPLIT_SEED)
+    return {"train": lambda: iter(toy.train), "valid": lambda: iter(toy.valid), "test": lambda: iter(toy.test)}
 
 
 def measure(cell: Cell, files: dict[str, Path], parts: tuple[str, ...], threads: int) -> None:

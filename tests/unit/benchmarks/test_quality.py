@@ -12,6 +12,7 @@ import pytest
 from scipy import sparse
 
 from orderfree.config import DataConfig
+from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
 from orderfree.metrics.at_k import top_labels
 from orderfree.metrics.scores import scores
@@ -188,6 +189,15 @@ def test_first_labels_are_judged_where_labels_are_many(tmp_path: Path, monkeypat
     assert part["scores"]["micro_f1"] > 0.3
     (row,) = [line for line in table.at_k_table({"omikuji": [result]}, "test") if line.startswith("| omikuji")]
     assert row.split(" | ")[1] == f"**{part['at_k']['p@1']:.3f}**".replace("0.", ".")
+
+
+def test_parts_of_a_corpus_are_written_once(tmp_path: Path) -> None:
+    files = cell_process.corpus_files("toy", tmp_path, None)
+    assert list(files) == ["train", "valid", "test"]
+    assert len(list(read_examples(files["test"], DataConfig(), labelled=True))) == len(toy_corpus(1).test)
+    written = files["test"].stat().st_mtime_ns
+    assert cell_process.corpus_files("toy", tmp_path, None) == files
+    assert files["test"].stat().st_mtime_ns == written
 
 
 @pytest.fixture(scope="module")
