@@ -130,6 +130,9 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
     neighbours = getattr(bag_part(featurizer), "neighbours", None)
     if neighbours is not None and neighbours.labels != len(labels):
         raise ValueError(f"its neighbours have {neighbours.labels:,} labels, and labels.json {len(labels):,}")
+    scorer = getattr(bag_part(featurizer), "scorer", None)
+    if scorer is not None and scorer.labels != len(labels):
+        raise ValueError(f"its shortlists are of {scorer.labels:,} labels, and labels.json has {len(labels):,}")
     network: OrderFreeModel
     if ENCODER in listed:  # exported: graphs in the place of weights
         network = GraphModel(directory, listed, len(labels), int(content["provenance"]["exported"]["parameters"]))

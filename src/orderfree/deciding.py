@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from .data.corpus import Corpus
@@ -25,6 +26,20 @@ STRENGTHS = (5.0, 20.0, 80.0)  # how strongly the threshold of a label is drawn 
 
 
 @dataclass(frozen=True, slots=True)
+class ShortlistedTruth:
+    """The candidates of each example, and all its labels: one outside its shortlist counts as missed."""
+
+    labels: np.ndarray  # (N, C)
+    truth: sparse.csr_array  # (N, L) bool
+
+    def matrix(self, sets: np.ndarray) -> sparse.csr_array:
+        """Sets of candidates (N, C) bool as sets of labels (N, L)."""
+        ends = np.append(0, sets.sum(axis=1).cumsum())  # (N + 1,)
+        chosen = self.labels[sets]  # (entries,)
+        return sparse.csr_array((np.ones(len(chosen), dtype=bool), chosen, ends), shape=self.truth.shape)
+
+
+@dataclass(frozen=True, slots=True)
 class Decoded:
     """A corpus decoded once by every search, for decisions and validation scores."""
 
@@ -32,6 +47,13 @@ class Decoded:
     targets: np.ndarray  # (N, L) bool
     outputs: dict[str, Tensor]  # search -> sets (N, L) bool, or log-odds (N, L) where a threshold makes the sets
     at_powers: dict[float, Tensor] = field(default_factory=dict)  # br_power -> sets (N, L) of joint decoding
+    shortlist: ShortlistedTruth | None = None  # where the columns of all these are candidates (N, C), not labels
+
+    def scores(self, sets: Tensor) -> dict[str, float]:
+        """Every metric of these sets (N, L)."""
+        if self.shortlist is None:
+            return scores(self.targets, sets.numpy())
+        return scores(self.shortlist.truth, self.shortlist.matrix(sets.numpy()))
 
     def sets(self, decision: Decision) -> Tensor:
         """The sets (N, L) that this decision makes."""
@@ -99,7 +121,7 @@ def find_decisions(
     by_fewest[None] = decoded[0]
 
     def scores_of(decision: Decision) -> dict[str, float]:
-        return scores(decoded[0].targets, by_fewest[decision.min_labels].sets(decision).numpy())
+        return decoded[0].scores(by_fewest[decision.min_labels].sets(decision))
 
     fewest = {search: one.min_labels for search, one in usual.items() if one.min_labels is not None}
     chosen = {metric: candidate.decision for metric, candidate in best.items()}
@@ -136,11 +158,11 @@ def _candidates(decoded: Decoded, search: str, fixed: float | None, train: Corpu
     """Every way to decode with one search, the simplest first."""
     output, targets, limits = decoded.outputs[search], decoded.targets, decoded.limits
     if searches[search].log_odds is None:
-        yield from _set_candidates(search, output, targets)
+        yield from _set_candidates(decoded, search)
         return
-    shared = list(_shared_threshold_candidates(search, output, targets, limits, fixed))
+    shared = list(_shared_threshold_candidates(decoded, search, fixed))
     yield from shared
-    if fixed is not None:
+    if fixed is not None or decoded.shortlist is not None:  # thousands of labels are too rare for their own threshold
         return
     for_macro_f1 = next(c.decision.thresholds for c in shared if c.metric == "macro_f1")
     assert isinstance(for_macro_f1, float)
@@ -150,18 +172,17 @@ def _candidates(decoded: Decoded, search: str, fixed: float | None, train: Corpu
         yield from _out_of_fold_candidates(output, targets, limits, train)
 
 
-def _set_candidates(search: str, sets: Tensor, targets: np.ndarray) -> Iterator[Candidate]:
-    values = scores(targets, sets.numpy())
+def _set_candidates(decoded: Decoded, search: str) -> Iterator[Candidate]:
+    values = decoded.scores(decoded.outputs[search])
     for metric in TUNED:
         yield Candidate(metric, values[metric], Decision(search))
 
 
-def _shared_threshold_candidates(
-    search: str, log_odds: Tensor, targets: np.ndarray, limits: Limits, fixed: float | None
-) -> Iterator[Candidate]:
+def _shared_threshold_candidates(decoded: Decoded, search: str, fixed: float | None) -> Iterator[Candidate]:
     """One threshold for all labels: for each metric the best of some."""
-    tried = candidate_thresholds(probabilities(log_odds), targets) if fixed is None else np.array([fixed])
-    rows = [scores(targets, sets_at(log_odds, float(threshold), limits).numpy()) for threshold in tried]
+    log_odds = decoded.outputs[search]
+    tried = candidate_thresholds(probabilities(log_odds), decoded.targets) if fixed is None else np.array([fixed])
+    rows = [decoded.scores(sets_at(log_odds, float(threshold), decoded.limits)) for threshold in tried]
     for metric in TUNED:
         best = int(np.argmax([row[metric] for row in rows]))
         yield Candidate(metric, rows[best][metric], Decision(search, float(tried[best])))
@@ -195,7 +216,7 @@ def _out_of_fold_thresholds(train: Corpus, limits: Limits) -> list[float] | None
 def _power_candidates(decoded: Decoded) -> Iterator[Candidate]:
     """Joint decoding with other weights of binary relevance."""
     for power, sets in decoded.at_powers.items():
-        values = scores(decoded.targets, sets.numpy())
+        values = decoded.scores(sets)
         for metric in TUNED:
             yield Candidate(metric, values[metric], Decision(POWERED, br_power=power))
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
-from .deciding import POWERS, DecisionReport, Decoded, find_decisions
+from .deciding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
 from .decisions import BEST, NamedThresholds, find_thresholds
 from .decoding.search import POWERED, searches
 from .decoding.sets import membership
@@ -43,7 +43,8 @@ def decode_corpus(
     """An encoded corpus decoded by every search, and by joint decoding with every power. Each batch is encoded once.
 
     `share` (k, n): only batches k, k + n, … are decoded; the rows of all others are zero."""
-    shape = len(corpus), len(predictor.labels)
+    shortlist = corpus.shortlists
+    shape = len(corpus), len(predictor.labels) if shortlist is None else shortlist.labels.shape[1]
     targets = np.zeros(shape, dtype=bool)  # (N, L)
     outputs = {
         decoder: torch.zeros(shape, dtype=torch.bool if searches[decoder].log_odds is None else torch.float32)
@@ -59,21 +60,24 @@ def decode_corpus(
         for power, sets in at_powers.items():
             with torch.inference_mode():
                 hypotheses = searches[POWERED](decode_input, replace(predictor.limits, br_power=power))
-            sets[batch.rows] = _without_unknown(_best_sets(predictor, hypotheses), batch.unknown)
-    return Decoded(predictor.limits, targets, outputs, at_powers)
+            sets[batch.rows] = _without_unknown(_best_sets(decode_input, hypotheses), batch.unknown)
+    truth = None
+    if shortlist is not None:
+        truth = ShortlistedTruth(shortlist.labels, sparse.csr_array(corpus.target_matrix(), dtype=bool))
+    return Decoded(predictor.limits, targets, outputs, at_powers, truth)
 
 
 def _output(predictor: Predictor, decode_input: DecodeInput, decoder: str) -> Tensor:
     """Sets (B, L) bool, or log-odds (B, L) where a threshold makes the sets."""
     log_odds = searches[decoder].log_odds
     if log_odds is None:
-        return _best_sets(predictor, predictor.search(decode_input, decoder))
+        return _best_sets(decode_input, predictor.search(decode_input, decoder))
     with torch.inference_mode():
         return log_odds(decode_input, predictor.limits).float().cpu()
 
 
-def _best_sets(predictor: Predictor, hypotheses: Hypotheses) -> Tensor:
-    return membership(hypotheses.sequences[:, 0], len(predictor.labels)).cpu()  # (B, L)
+def _best_sets(decode_input: DecodeInput, hypotheses: Hypotheses) -> Tensor:
+    return membership(hypotheses.sequences[:, 0], decode_input.num_labels).cpu()  # (B, L)
 
 
 def _without_unknown(output: Tensor, unknown: Tensor | None) -> Tensor:

@@ -108,18 +108,22 @@ class Predictor:
         encoded = self.network.encoder(on_device(inputs, self.device))
         label_decoder, br_decoder = self.network.label_decoder, self.network.br_decoder
         return DecodeInput(
-            len(self.labels),
+            len(self.labels) if encoded.labels is None else encoded.labels.shape[1],
             label_decoder.step if label_decoder is not None else None,
             label_decoder.start(encoded) if label_decoder is not None else None,
             br_decoder(encoded) if br_decoder is not None else None,
             scores=encoded.scores,
+            labels=encoded.labels,
         )
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        """`decoder` names a search or a stored decision, as `decisions.py` says."""
-        decision = self.decision(decoder)
-        given = replace(given, thresholds=self.thresholds(decoder))
+        """`decoder` names a search or a stored decision, as `decisions.py` says. Labels are numbered as in `given`: by
+        their position among the candidates, where it has some."""
+        decision, thresholds = self.decision(decoder), self.thresholds(decoder)
+        if thresholds is not None and given.labels is not None:
+            thresholds = thresholds[given.labels]  # (B, C)
+        given = replace(given, thresholds=thresholds)
         limits = decision.limits(self.limits)
         if self.own_min_labels is not None:  # what the caller asks for precedes what is stored
             limits = replace(limits, min_labels=self.limits.min_labels)
@@ -188,7 +192,9 @@ class Predictor:
         log_odds = searches[name].log_odds if name in probable else None
         if log_odds is None:
             raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
-        rows = [log_odds(given, self.limits).sigmoid().cpu().numpy() for _, given in self._batches(inputs)]
+        rows = [
+            self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self._batches(inputs)
+        ]
         return np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
 
     def set_log_prob(self, inputs: Iterable[Input], sets: Iterable[Collection[str]]) -> np.ndarray:
@@ -203,8 +209,12 @@ class Predictor:
                 raise OrderfreeError("there are fewer sets than examples; give one for each.")
             self._refuse_unknown(name for row in names for name in row)
             ids = [np.array(self.labels.known(row), dtype=np.int64) for row in names]
-            chosen = torch.from_numpy(self.labels.one_hot(ids)).to(self.device)
-            found.append(set_log_prob(given, chosen, self.limits).cpu().numpy())
+            chosen = torch.from_numpy(self.labels.one_hot(ids)).to(self.device)  # (B, L)
+            sizes = chosen.sum(dim=1)  # (B,)
+            chosen = chosen if given.labels is None else chosen.gather(1, given.labels)  # (B, C)
+            log_probs = set_log_prob(given, chosen, self.limits)  # (B,)
+            # a label outside the shortlist is never generated
+            found.append(log_probs.masked_fill(chosen.sum(dim=1) < sizes, float("-inf")).cpu().numpy())
         return np.concatenate(found)
 
     def _refuse_unknown(self, names: Iterable[str]) -> None:
@@ -224,11 +234,11 @@ class Predictor:
         self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str], marginals: bool
     ) -> list[Prediction]:
         given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
-        sets = {decoder: self.label_sets(self.search(given, decoder)) for decoder in decoders}
-        probs = given.br_logits.sigmoid().cpu().numpy() if given.br_logits is not None else None  # (B, L)
+        sets = {decoder: self.label_sets(self.search(given, decoder), given.labels) for decoder in decoders}
+        probs = None if given.br_logits is None else self.of_all_labels(given.br_logits.sigmoid(), given)  # (B, L)
         wanted = marginals and given.step is not None
         with torch.inference_mode():
-            shares = step_marginals(given, self.limits).cpu().numpy() if wanted else None  # (B, L)
+            shares = self.of_all_labels(step_marginals(given, self.limits), given) if wanted else None  # (B, L)
         return [
             Prediction(
                 example,
@@ -240,12 +250,24 @@ class Predictor:
             for b, example in enumerate(examples)
         ]
 
-    def label_sets(self, found: Hypotheses) -> list[LabelSet]:
+    def of_all_labels(self, values: Tensor, given: DecodeInput) -> np.ndarray:
+        """(B, L) from what a search says of its candidates (B, C); 0 for labels outside a shortlist."""
+        if given.labels is not None:
+            everything = values.new_zeros(len(values), len(self.labels))
+            values = everything.scatter(1, given.labels, values)
+        array: np.ndarray = values.cpu().numpy()
+        return array
+
+    def label_sets(self, found: Hypotheses, candidates: Tensor | None = None) -> list[LabelSet]:
         """The best sequence of every input as a set. Hypotheses that hold the same set are permutations of it, so the
-        probability of the set is at least their sum."""
+        probability of the set is at least their sum. candidates (B, C): the labels that sequences are numbered by."""
+        sequences = found.sequences
+        if candidates is not None:
+            ids = torch.nn.functional.pad(candidates, (0, 1), value=len(self.labels))  # (B, C + 1)
+            sequences = ids.gather(1, sequences.flatten(1)).view_as(sequences)  # (B, W, K)
         return [
-            self._label_set(sequences, log_probs)
-            for sequences, log_probs in zip(found.sequences.tolist(), found.log_probs.tolist(), strict=True)
+            self._label_set(row, log_probs)
+            for row, log_probs in zip(sequences.tolist(), found.log_probs.tolist(), strict=True)
         ]
 
     def _label_set(self, sequences: list[list[int]], log_probs: list[float]) -> LabelSet:

@@ -8,6 +8,9 @@ Dimensions, everywhere in the package:
     W  width of a beam                R  rows the decoder works on (B, or B x W in a beam)
     E  recurrent layers of the encoder
 
+Where labels are many, an example is scored on a shortlist of C candidate labels only. Then C stands in the place of L
+from the batch to the hypotheses: labels are numbered by their position in the example's own shortlist.
+
 Labels are 0 … L-1. The id L is `<eos>` where it is an output and the start symbol where it is an input: the two
 never meet, because nothing follows `<eos>`.
 """
@@ -60,6 +63,7 @@ class BagInput:
     offsets: Tensor  # (B,) int64, first entry of each row
     scores: Tensor | None = None  # (B, L) of linear classifiers that have not seen these examples, while training
     votes: Tensor | None = None  # (B, L) log-odds of labels among the training examples most like these
+    labels: Tensor | None = None  # (B, C) int64, the candidate labels that `scores` (B, C) are of; None: all labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +84,12 @@ class HybridInput:
 EncoderInput = TokenInput | BagInput | DenseInput | HybridInput
 
 
-def with_scores(inputs: EncoderInput, scores: Tensor) -> EncoderInput:
-    """The same inputs with linear scores (B, L) in their bag of terms."""
+def with_scores(inputs: EncoderInput, scores: Tensor, labels: Tensor | None = None) -> EncoderInput:
+    """The same inputs with linear scores (B, L) in their bag of terms, or with those of candidate labels (B, C)."""
     if isinstance(inputs, BagInput):
-        return replace(inputs, scores=scores)
+        return replace(inputs, scores=scores, labels=labels)
     if isinstance(inputs, HybridInput):
-        return HybridInput({name: with_scores(part, scores) for name, part in inputs.parts.items()})
+        return HybridInput({name: with_scores(part, scores, labels) for name, part in inputs.parts.items()})
     return inputs
 
 
@@ -107,6 +111,7 @@ class Batch:
     rows: Tensor  # (B,) int64, position of each example in its corpus
     weights: Tensor | None = None  # (B,) float32, how much each example counts in the losses; None: all the same
     unknown: Tensor | None = None  # (B, L) bool, labels of which it is not known whether they are there; None: none
+    labels: Tensor | None = None  # (B, C) int64, the candidates that targets and unknown are about; None: all labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +122,7 @@ class EncoderOutput:
     mask: Tensor  # (B, T) bool, True on real positions
     final_hidden: Tensor  # (E, B, H), last state of every layer, the last layer's at the end
     scores: Tensor | None = None  # (B, L), where the encoder scores labels itself
+    labels: Tensor | None = None  # (B, C) int64, the candidates that the decoders score; None: all labels
 
     @property
     def summary(self) -> Tensor:
@@ -133,12 +139,15 @@ class DecoderState:
     memory: Tensor  # (B, T, H) encoder states, read by the attention
     mask: Tensor  # (B, T) bool
     extra: tuple[Tensor, ...] = ()  # (R, …) each: what a decoder remembers besides
+    actions: Tensor | None = None  # (B, C + 1) the model's id of each candidate and of <eos>; None: all labels
 
     def select(self, rows: Tensor, inputs: Tensor | None = None) -> DecoderState:
         """Rows `rows`, of the inputs `inputs` (all, where not given)."""
-        memory, mask = (self.memory, self.mask) if inputs is None else (self.memory[inputs], self.mask[inputs])
+        memory, mask, actions = self.memory, self.mask, self.actions
+        if inputs is not None:
+            memory, mask, actions = memory[inputs], mask[inputs], None if actions is None else actions[inputs]
         extra = tuple(values[rows] for values in self.extra)
-        return DecoderState(self.hidden[:, rows], self.cell[:, rows], memory, mask, extra)
+        return DecoderState(self.hidden[:, rows], self.cell[:, rows], memory, mask, extra, actions)
 
 
 # step(previous_label (R,), state) -> logits (R, L + 1), state: the one seam that training and search both drive.
@@ -221,8 +230,9 @@ class DecodeInput:
     step: Step | None
     state: DecoderState | None  # R = B
     br_logits: Tensor | None  # (B, L)
-    thresholds: Tensor | None = None  # (L,) probabilities at which BR says yes
+    thresholds: Tensor | None = None  # (L,) or (B, C) probabilities at which BR says yes
     scores: Tensor | None = None  # (B, L) of an encoder that scores labels itself
+    labels: Tensor | None = None  # (B, C) the candidates that are numbered 0 … C - 1 here; None: all labels
 
 
 @dataclass(frozen=True, slots=True)

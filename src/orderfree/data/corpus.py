@@ -12,6 +12,7 @@ import pyarrow as pa
 import scipy.sparse
 import torch
 
+from ..scoring.shortlist import Shortlists
 from ..types import Batch, Example, with_scores
 from .featurizers import Arrays, Featurizer, encode_all
 from .featurizers.bag import as_matrix
@@ -113,6 +114,7 @@ class Corpus:
         self.weights: np.ndarray | None = weights if (weights != 1).any() else None  # None: all examples count the same
         self._unseen = table["unseen"]
         self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
+        self.shortlists: Shortlists | None = None  # of a scorer that has not seen the example; None: all labels
         self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", "unknown", *featurizer.columns)}
         self.has_unknown = any(len(values) for values in self._columns["unknown"].values)
 
@@ -121,18 +123,45 @@ class Corpus:
 
     def batch(self, rows: np.ndarray) -> Batch:
         arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
-        unknown = self.unknown(rows)
         inputs = self.featurizer.collate(arrays)
+        weights = None if self.weights is None else torch.from_numpy(self.weights[rows])
+        if self.shortlists is not None:
+            labels = self.shortlists.labels[rows]  # (B, C)
+            ids = torch.from_numpy(labels.astype(np.int64))
+            inputs = with_scores(inputs, torch.from_numpy(self.shortlists.scores[rows]), ids)
+            targets, unknown = self._inside("labels", rows, labels), None
+            if self.has_unknown:
+                unknown = torch.from_numpy(self._inside("unknown", rows, labels))
+            return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows), weights, unknown, ids)
         if self.scores is not None:
             inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
-        weights = None if self.weights is None else torch.from_numpy(self.weights[rows])
+        missing = self.unknown(rows)
         return Batch(
             inputs,
             torch.from_numpy(self.targets(rows)),
             torch.from_numpy(rows),
             weights,
-            None if unknown is None else torch.from_numpy(unknown),
+            None if missing is None else torch.from_numpy(missing),
         )
+
+    def _inside(self, column: str, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """(B, C) bool: which of the candidates `labels` (B, C) stand in this column."""
+        pairs = zip(rows, labels, strict=True)
+        return np.stack([np.isin(candidates, self._columns[column][row]) for row, candidates in pairs])
+
+    def target_matrix(self) -> scipy.sparse.csr_matrix:
+        """(N, L) sparse."""
+        return self._matrix("labels")
+
+    def unknown_matrix(self) -> scipy.sparse.csr_matrix:
+        """(N, L) sparse: labels of which it is not known whether they are there."""
+        return self._matrix("unknown")
+
+    def _matrix(self, column: str) -> scipy.sparse.csr_matrix:
+        labels, rows = self._entries(column)
+        values = np.ones(len(labels), dtype=np.float32)
+        shape = (len(self), len(self.vocabulary))
+        return scipy.sparse.csr_matrix((values, (rows, labels)), shape=shape)
 
     def targets(self, rows: Iterable[int] | None = None) -> np.ndarray:
         """(B, L) bool, of all examples where no rows are given."""
@@ -148,7 +177,10 @@ class Corpus:
 
     def label_entries(self) -> tuple[np.ndarray, np.ndarray]:
         """Every label of every example: the labels (P,) and the rows (P,) that have them."""
-        column = self._columns["labels"]
+        return self._entries("labels")
+
+    def _entries(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        column = self._columns[name]
         counts = np.concatenate([np.zeros(0, np.int64), *(np.diff(offsets) for offsets in column.offsets)])
         labels = [values[ends[0] : ends[-1]] for values, ends in zip(column.values, column.offsets, strict=True)]
         return np.concatenate([np.zeros(0, np.int32), *labels]), np.repeat(np.arange(len(self)), counts)

@@ -51,9 +51,10 @@ policies.register("best")(Policy(lambda c: _asked(c).masked_fill(c.taken, float(
 policies.register("sample_missing")(Policy(lambda c: _sample(_asked(c), c.missing)))
 # Order-free RNN: the missing label the model likes best.
 policies.register("best_missing")(Policy(lambda c: _asked(c).masked_fill(~c.missing, float("-inf")).argmax(dim=-1)))
+LAST = torch.iinfo(torch.int64).max
 # Seq2seq: the missing label that comes first in a fixed order.
 policies.register("teacher")(
-    Policy(lambda c: c.rank.expand_as(c.missing).masked_fill(~c.missing, c.rank.numel()).argmin(dim=-1), False)
+    Policy(lambda c: c.rank.expand_as(c.missing).masked_fill(~c.missing, LAST).argmin(dim=-1), False)
 )
 
 
@@ -62,7 +63,7 @@ class RolloutTask:
     """What the label sequences of a batch are rolled out against."""
 
     targets: Tensor  # (B, L) bool
-    rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last
+    rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last; (B, C + 1) of shortlists
     limits: Tensor  # (B,) most steps of each row
     barred: Tensor | None = None  # (B, L) bool, labels that no policy may choose; None: none
     labels: Tensor | None = None  # (C,) what the labels of this task are called in the model; None: it has all of them
@@ -107,7 +108,8 @@ def roll_out(policy: Policy, step: Step, state: DecoderState, task: RolloutTask,
         logits = None
         if asks_model:
             logits, state = step(previous, state)  # (r, L + 1)
-        chosen = policy.choose(Choice(logits, taken, missing, task.rank)).masked_fill(~running, eos)  # (r,)
+        rank = task.rank if task.rank.dim() == 1 else task.rank[rows]  # (L + 1,) or (r, C + 1)
+        chosen = policy.choose(Choice(logits, taken, missing, rank)).masked_fill(~running, eos)  # (r,)
         previous = chosen
         if logits is not None and teacher_ratio < 1:
             previous = _schedule(chosen, logits, taken, teacher_ratio)

@@ -58,8 +58,7 @@ class SummaryOutput(BRPart):
         return cls(num_labels, state_size)
 
     def forward(self, encoded: EncoderOutput) -> Tensor:
-        logits: Tensor = self.output(encoded.summary)
-        return logits  # (B, L)
+        return label_logits(self.output, encoded.summary, encoded.labels)  # (B, L)
 
 
 @br_decoders.register("mlp")
@@ -92,7 +91,7 @@ class BRDecoder(BRPart):
     def forward(self, encoded: EncoderOutput) -> Tensor:
         query = self.mlp(encoded.summary)  # (B, hidden)
         context, _ = self.attention(query[:, None], encoded.states, encoded.mask)  # (B, 1, H)
-        return self.output(torch.cat([query, self.dropout(context[:, 0])], dim=-1))  # (B, L)
+        return label_logits(self.output, torch.cat([query, self.dropout(context[:, 0])], dim=-1), encoded.labels)
 
 
 @br_decoders.register("residual")
@@ -111,6 +110,15 @@ class ResidualBRDecoder(BRDecoder):
 
     def forward(self, encoded: EncoderOutput) -> Tensor:
         return self.calibrate(given_scores(encoded)) + super().forward(encoded)  # (B, L)
+
+
+def label_logits(output: nn.Linear, summary: Tensor, labels: Tensor | None) -> Tensor:
+    """summary (B, D) -> logits (B, L), or (B, C) of the candidates `labels` (B, C) only."""
+    if labels is None:
+        logits: Tensor = output(summary)
+        return logits
+    weights, bias = output.weight[labels], output.bias[labels]  # (B, C, D), (B, C)
+    return torch.baddbmm(bias[:, :, None], weights, summary[:, :, None])[:, :, 0]
 
 
 NEWTON_STEPS = 25

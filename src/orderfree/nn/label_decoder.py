@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from ..config import ModelConfig
 from ..registry import Registry
@@ -103,11 +104,14 @@ class LabelDecoder(nn.Module):
         top = self.bridge(encoded.final_hidden[-depth:])  # (depth, B, D)
         rest = top.new_zeros(self.layers - depth, *top.shape[1:])  # (layers - depth, B, D)
         hidden = torch.cat([top, rest]).contiguous()  # (layers, B, D)
-        return DecoderState(hidden, torch.zeros_like(hidden), encoded.states, encoded.mask)
+        cells, actions = torch.zeros_like(hidden), None
+        if encoded.labels is not None:
+            actions = F.pad(encoded.labels, (0, 1), value=self.num_labels)  # (B, C + 1)
+        return DecoderState(hidden, cells, encoded.states, encoded.mask, actions=actions)
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """inputs (R, K): y~_{t-1} at each step -> logits o_t (R, K, L + 1) and the state after the last one."""
-        embedded = self.dropout(self.embed(inputs))  # (R, K, embedding)
+        embedded = self.dropout(self.embed(model_ids(inputs, state.actions)))  # (R, K, embedding)
         output, hidden, cell = self.recur(embedded, state)  # (R, K, D)
         logits, _ = self.attend(output, state)  # (R, K, L + 1)
         return logits, replace(state, hidden=hidden, cell=cell)
@@ -124,12 +128,31 @@ class LabelDecoder(nn.Module):
         """What the recurrent layers say and what the input says -> logits (R, K, L + 1), context (R, K, H)."""
         context, _ = self.attention(output, state.memory, state.mask)  # (R, K, H)
         combined = torch.tanh(self.combine(torch.cat([context, output], dim=-1)))  # (R, K, D)
-        return self.output(self.dropout(combined)), context
+        return scored(self.output, self.dropout(combined), state.actions), context
 
     def step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         """previous (R,) -> logits (R, L + 1) and the next state."""
         logits, state = self.unroll(previous[:, None], state)
         return logits[:, 0], state
+
+
+def model_ids(inputs: Tensor, actions: Tensor | None) -> Tensor:
+    """inputs (R, K) numbered by shortlists, actions (B, C + 1) with R = B x W -> the model's own ids (R, K)."""
+    if actions is None:
+        return inputs
+    width = len(inputs) // max(len(actions), 1)
+    return actions.gather(1, inputs.view(len(actions), -1)).view(len(actions) * width, -1)
+
+
+def scored(output: nn.Linear, combined: Tensor, actions: Tensor | None) -> Tensor:
+    """combined (R, K, D) -> logits (R, K, L + 1); with actions (B, C + 1), R = B x W, of these only: (R, K, C + 1)."""
+    if actions is None:
+        logits: Tensor = output(combined)
+        return logits
+    rows, steps, _ = combined.shape
+    weights, bias = output.weight[actions], output.bias[actions]  # (B, C + 1, D), (B, C + 1)
+    together = combined.reshape(len(actions), -1, combined.shape[-1])  # (B, W * K, D)
+    return torch.baddbmm(bias[:, None], together, weights.transpose(1, 2)).view(rows, steps, -1)
 
 
 COPYING = 16  # multiplications in the time it takes to copy one number of the encoder's states, there and back
@@ -148,7 +171,8 @@ def unroll_active(decoder: SequenceDecoder, inputs: Tensor, active: Tensor, stat
     weights = sum(parameter.numel() for parameter in decoder.parameters())  # about what a step of a row multiplies by
     if saved * weights <= COPYING * state.memory.numel():
         return decoder.unroll(inputs, state)[0]
-    logits = state.hidden.new_zeros(rows, steps, decoder.num_labels + 1)  # (B, K, L + 1)
+    actions = decoder.num_labels + 1 if state.actions is None else state.actions.shape[1]
+    logits = state.hidden.new_zeros(rows, steps, actions)  # (B, K, L + 1)
     for _, first, last in groups:
         kept = ((lengths >= first) & (lengths <= last)).nonzero()[:, 0]  # (b,)
         logits[kept, :last], _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)

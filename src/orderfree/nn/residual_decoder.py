@@ -47,9 +47,9 @@ class ResidualDecoder(LabelDecoder):
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         base, before = state.extra
-        named = F.one_hot(inputs, self.num_labels + 1).cumsum(dim=1) > 0  # (R, K, L + 1)
+        named = F.one_hot(inputs, base.shape[1]).cumsum(dim=1) > 0  # (R, K, L + 1)
         taken = before[:, None] | named
-        taken[..., self.num_labels] = False  # the start symbol is no label
+        taken[..., -1] = False  # the start symbol is no label
         residual, state = super().unroll(inputs, state)  # (R, K, L + 1)
         logits = (base[:, None] + residual).masked_fill(taken, TAKEN)
         return logits, replace(state, extra=(base, taken[:, -1]))

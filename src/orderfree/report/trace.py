@@ -83,14 +83,14 @@ def trace(predictor: Predictor, example: Example, decoder: str | None = None, wo
     path, told_by = (found, name) if searches[name].has_order else (plain, PLAIN)
     beam, sets_of = (found, name) if found.scores.shape[1] > 1 else (plain, PLAIN)
     spans = _spans(predictor, example, inputs)
-    chosen = predictor.label_sets(found)[0]
+    chosen = predictor.label_sets(found, given.labels)[0]
     return Trace(
         chosen,
         told_by if path is not None else None,
         tuple(_steps(predictor, given, path.sequences[0, 0].tolist(), spans)) if path is not None else (),
         sets_of if beam is not None else None,
         tuple(_possible_sets(predictor, given, beam)) if beam is not None else (),
-        given.br_logits[0].sigmoid().numpy(force=True) if given.br_logits is not None else None,
+        predictor.of_all_labels(given.br_logits.sigmoid(), given)[0] if given.br_logits is not None else None,
         _br_thresholds(predictor, decoder) if given.br_logits is not None else None,
         _shares(predictor, given) if plain is not None else None,
         spans,
@@ -129,11 +129,12 @@ def _steps(
         mask[labels[:t]] = True
         scores = logits[0, t].float()  # (L + 1,)
         scores = scores.masked_fill(mask, float("-inf")) if limits.renormalise else scores
-        probs = scores.softmax(dim=-1).masked_fill(mask, 0.0).numpy(force=True)  # (L + 1,)
+        probs = scores.softmax(dim=-1).masked_fill(mask, 0.0)  # (L + 1,)
         most = min(limits.max_labels, eos)
+        name = taken if given.labels is None or taken == eos else int(given.labels[0, taken])
         yield Step(
-            probs,
-            predictor.labels.names[taken] if taken != eos else None,
+            np.append(predictor.of_all_labels(probs[None, :eos], given)[0], float(probs[eos])),
+            predictor.labels.names[name] if taken != eos else None,
             float(probs[taken]),
             t >= min(limits.min_labels, most),
             t == most,
@@ -143,12 +144,13 @@ def _steps(
 
 def _possible_sets(predictor: Predictor, given: DecodeInput, found: Hypotheses) -> Iterator[PossibleSet]:
     """The sets a beam holds, in its order."""
-    best = predictor.label_sets(found)[0]
+    best = predictor.label_sets(found, given.labels)[0]
     for labels, log_prob in ((best.labels, best.log_prob), *best.alternatives):
         br_log_prob = None
         if given.br_logits is not None:
             ids = [np.array(predictor.labels.known(labels), dtype=np.int64)]
             members = torch.from_numpy(predictor.labels.one_hot(ids)).to(predictor.device)  # (1, L)
+            members = members if given.labels is None else members.gather(1, given.labels)  # (1, C)
             br_log_prob = float(set_log_prob_br(given.br_logits, members))
         yield PossibleSet(labels, log_prob, br_log_prob)
 
@@ -160,8 +162,7 @@ def _br_thresholds(predictor: Predictor, decoder: str) -> np.ndarray:
 
 
 def _shares(predictor: Predictor, given: DecodeInput) -> np.ndarray:
-    shares: np.ndarray = label_shares(*plain_sets(given, predictor.limits))[0].numpy(force=True)  # (L,)
-    return shares
+    return predictor.of_all_labels(label_shares(*plain_sets(given, predictor.limits)), given)[0]  # (L,)
 
 
 def _parts(predictor: Predictor, inputs: EncoderInput) -> Iterator[tuple[Any, Any, Any]]:
@@ -193,6 +194,8 @@ def _word_weights(
 ) -> tuple[WordWeights, ...] | None:
     """Exact for an encoder whose scores are sums over words; no other is guessed at."""
     for encoder, featurizer, part in _parts(predictor, inputs):
+        if getattr(featurizer, "scorer", None) is not None and featurizer.term_names is not None:
+            return tuple(_heaviest_of_scorer(predictor, part, featurizer, labels, words))
         if hasattr(encoder, "contributions") and featurizer.term_names is not None:
             return tuple(_heaviest(predictor, encoder.contributions(part), part, featurizer, labels, words))
     return None
@@ -201,12 +204,26 @@ def _word_weights(
 def _heaviest(
     predictor: Predictor, added: Tensor, bag: Any, featurizer: Any, labels: tuple[str, ...], words: int
 ) -> Iterator[WordWeights]:
-    """added (N, L): what each term adds. A word that stands for several terms counts with their sum."""
-    names = featurizer.term_names
+    """added (N, L): what each term adds."""
     for label in labels:
-        total: dict[str, float] = {}
-        for term, weight in zip(bag.indices.tolist(), added[:, predictor.labels.ids[label]].tolist(), strict=True):
-            name = names[term] if term < len(names) else "(meaning of the whole text)"  # the sentence embedding
-            total[name] = total.get(name, 0.0) + weight
-        heaviest = sorted(total.items(), key=lambda pair: -abs(pair[1]))[:words]
-        yield WordWeights(label, tuple(heaviest))
+        yield _summed(label, bag, added[:, predictor.labels.ids[label]].tolist(), featurizer.term_names, words)
+
+
+def _heaviest_of_scorer(
+    predictor: Predictor, bag: Any, featurizer: Any, labels: tuple[str, ...], words: int
+) -> Iterator[WordWeights]:
+    """The same where a shortlist's classifiers score labels."""
+    terms, weights = bag.indices.numpy(force=True), bag.weights.numpy(force=True)
+    for label in labels:
+        added = featurizer.scorer.contributions(terms, weights, predictor.labels.ids[label])  # (N,)
+        yield _summed(label, bag, added.tolist(), featurizer.term_names, words)
+
+
+def _summed(label: str, bag: Any, added: list[float], names: list[str], words: int) -> WordWeights:
+    """added (N,): what each term adds. A word that stands for several terms counts with their sum."""
+    total: dict[str, float] = {}
+    for term, weight in zip(bag.indices.tolist(), added, strict=True):
+        name = names[term] if term < len(names) else "(meaning of the whole text)"  # the sentence embedding
+        total[name] = total.get(name, 0.0) + weight
+    heaviest = sorted(total.items(), key=lambda pair: -abs(pair[1]))[:words]
+    return WordWeights(label, tuple(heaviest))

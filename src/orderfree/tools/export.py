@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from ..checkpoint import WEIGHTS, TrainedModel, save_model, versions, write_manifest
-from ..data.featurizers import encode_all
+from ..data.featurizers import bag_part, encode_all
 from ..errors import MissingLibraryError, OrderfreeError
 from ..nn.graphs import BR, ENCODER, START, STEP, GraphModel, named_inputs, named_outputs
 from ..nn.seq2set_decoder import Seq2SetDecoder
@@ -38,6 +38,11 @@ def export_onnx(trained: TrainedModel, out: Path, card: str, int8: bool = False)
     if isinstance(trained.network.label_decoder, Seq2SetDecoder):
         raise OrderfreeError(
             "model.label_decoder=seq2set searches while it starts, which no graph can do; it runs on torch only."
+        )
+    if getattr(bag_part(trained.featurizer), "scorer", None) is not None:
+        raise OrderfreeError(
+            f"this model scores {len(trained.labels):,} labels on shortlists, which its featurizer makes; no graph can "
+            "hold that, so it runs on torch only."
         )
     trained.network.eval()
     exported = {"engine": "onnx", "int8": int8, "parameters": trained.network.parameter_count(), "versions": versions()}

@@ -32,6 +32,13 @@ def model_card(trained: TrainedModel) -> str:
         if neighbours is not None
         else ""
     )
+    scorer = getattr(bag_part(trained.featurizer), "scorer", None)
+    if scorer is not None:
+        remembered = (
+            f"\n\nEach input is scored on a shortlist of {scorer.size:,} labels. `shortlist.safetensors` holds the "
+            f"terms and labels of\n{scorer.remembered.shape[0]:,} training examples: whoever gets this directory can "
+            "read which words they held."
+        )
     return f"""# A label-set predictor made with orderfree
 
 Predicts which of {len(trained.labels):,} labels an input has. Most frequent in training: {frequent}.

@@ -257,8 +257,9 @@ class Trainer:
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device
-        weights, unknown = (None if some is None else some.to(device) for some in (batch.weights, batch.unknown))
-        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, weights, unknown)
+        parts = (batch.weights, batch.unknown, batch.labels)
+        moved = (None if part is None else part.to(device) for part in parts)
+        return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, *moved)
 
     def set_learning_rate(self) -> None:
         settings = self.config.training

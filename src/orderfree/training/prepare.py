@@ -166,7 +166,7 @@ def prepare(
     if earlier is not None:
         labels, featurizer = labels.after(earlier.labels), earlier.featurizer
         if (bag := bag_part(featurizer)) is not None:
-            bag.neighbours = None  # those of the earlier data
+            bag.neighbours = bag.scorer = None  # those of the earlier data
         say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
     else:
         featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))

@@ -19,6 +19,7 @@ from ..nn.encoders.linear import LinearEncoder, without
 from ..nn.model import OrderFreeModel
 from ..scoring.neighbours import Neighbours
 from ..system.files import damage, write_checksums, writing_directory
+from .shortlists import refit_shortlists, start_shortlists
 from .weights import Balance, decision_weights
 
 SOLVED = "solved"  # a folder of the cache
@@ -41,6 +42,9 @@ def start_encoder(
             part.load_pretrained()
     encoder = _solved_part(network)
     if encoder is None:
+        return
+    if encoder.shortlisted:
+        start_shortlists(network, encoder, (train, valid), cache / SOLVED, seed, say)
         return
     folder, weights = cache / SOLVED, _weights(train, balance)
     path = folder / "linear.safetensors"
@@ -137,6 +141,9 @@ def solve_again(
         return False
     say("solving once more, with the validation part")
     corpora = (train, valid)
+    if encoder.shortlisted:
+        refit_shortlists(encoder, corpora, seed)
+        return True
     features = scipy.sparse.vstack([corpus.bag_matrix(encoder.terms.shape[0]) for corpus in corpora], format="csr")
     optional = bag_part(train.featurizer).leading  # (V,)
     if _left_out(encoder, optional):

@@ -62,7 +62,8 @@ def score_rollout(
     state = decoder.start(encoded)
     with torch.no_grad():
         rollout = follow(plan, decoder.step, state, task)
-    logits = unroll_active(decoder, rollout.inputs(decoder.num_labels), rollout.active, state)  # (B, K, L + 1)
+    inputs = rollout.inputs(task.targets.shape[1])  # (B, K)
+    logits = unroll_active(decoder, inputs, rollout.active, state)  # (B, K, L + 1)
     return ScoredRollout(rollout, logits)
 
 
@@ -75,6 +76,8 @@ def rollout_task(
         targets, unknown = targets[:, few.labels], None if unknown is None else unknown[:, few.labels]
         kept = F.pad(few.labels, (0, 1), value=len(rank) - 1)  # (C + 1,)
         rank = rank[kept].argsort().argsort()  # 0 … C again
+    elif batch.labels is not None:
+        rank = rank[F.pad(batch.labels, (0, 1), value=len(rank) - 1)]  # (B, C + 1)
     needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
     limits = needed.clamp(min=criterion.settings.max_steps)  # (B,)
     if criterion.settings.extra_steps is not None:

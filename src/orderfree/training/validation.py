@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -12,7 +12,6 @@ from ..decisions import probabilities, sets_at
 from ..decoding.search import searches
 from ..evaluation import decode_corpus
 from ..inference import Predictor
-from ..metrics.scores import scores
 from ..metrics.thresholds import best_threshold
 from .distributed.processes import ALONE, Team
 
@@ -27,14 +26,14 @@ def validate(predictor: Predictor, corpus: Corpus, decoders: Sequence[str], team
     """Scores of every decoder; thresholds are tuned for micro-F1. Several processes share the batches, and the sum of
     what they decoded has every row once."""
     decoded = decode_corpus(predictor, corpus, decoders, share=(team.rank, team.size))
-    targets = team.added(torch.from_numpy(decoded.targets)).numpy()
+    decoded = replace(decoded, targets=team.added(torch.from_numpy(decoded.targets)).numpy())
     br_threshold, by_decoder = None, {}
     for decoder in decoders:
         sets = team.added(decoded.outputs[decoder])
         if searches[decoder].log_odds is not None:
             fixed = predictor.trained.config.decoding.br_threshold if decoder == "br" else None
-            threshold = fixed if fixed is not None else best_threshold(probabilities(sets), targets)[0]
+            threshold = fixed if fixed is not None else best_threshold(probabilities(sets), decoded.targets)[0]
             br_threshold = threshold if decoder == "br" else br_threshold
             sets = sets_at(sets, threshold, predictor.limits)
-        by_decoder[decoder] = scores(targets, sets.numpy())
+        by_decoder[decoder] = decoded.scores(sets)
     return Validation(by_decoder, br_threshold)

@@ -21,9 +21,14 @@ class Balance:
     absent: Tensor  # (L,)
     usual: float  # mean over the training examples of what their labels count on average
 
-    def sequences(self, targets: Tensor) -> Tensor:
+    def of(self, labels: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
+        """What it counts to have and to lack each label: (L,), or (B, C) of these candidates."""
+        present, absent = self.present.to(device), self.absent.to(device)
+        return (present, absent) if labels is None else (present[labels], absent[labels])
+
+    def sequences(self, targets: Tensor, labels: Tensor | None = None) -> Tensor:
         """(B,) what the labels of each example count on average, so that the mean over training examples is 1."""
-        present = self.present.to(targets.device)
+        present, _ = self.of(labels, targets.device)
         mean = (targets * present).sum(dim=1) / targets.sum(dim=1).clamp(min=1)  # (B,)
         return torch.where(targets.any(dim=1), mean, 1.0) / self.usual
 
@@ -53,20 +58,24 @@ def label_balance(config: Config, labels: LabelVocabulary, examples: int) -> Bal
 def loss_weights(batch: Batch, balance: Balance | None) -> LossWeights:
     sequences = batch.weights
     if balance is not None:
-        own = balance.sequences(batch.targets)
+        own = balance.sequences(batch.targets, batch.labels)
         sequences = own if sequences is None else sequences * own
-    return LossWeights(sequences, decision_weights(batch.targets, batch.weights, batch.unknown, balance))
+    return LossWeights(sequences, decision_weights(batch.targets, batch.weights, batch.unknown, balance, batch.labels))
 
 
 def decision_weights(
-    targets: Tensor, weights: Tensor | None, unknown: Tensor | None, balance: Balance | None
+    targets: Tensor,
+    weights: Tensor | None,
+    unknown: Tensor | None,
+    balance: Balance | None,
+    labels: Tensor | None = None,
 ) -> Tensor | None:
     """How much each yes or no counts: (B, L), or (B, 1) where all labels count the same; None: all decisions do.
 
     What is not known counts 0."""
     counted = None if weights is None else weights[:, None]
     if balance is not None:
-        own = torch.where(targets, balance.present.to(targets.device), balance.absent.to(targets.device))  # (B, L)
+        own = torch.where(targets, *balance.of(labels, targets.device))  # (B, L)
         counted = own if counted is None else counted * own
     if unknown is not None:
         counted = (~unknown).float() if counted is None else counted * ~unknown

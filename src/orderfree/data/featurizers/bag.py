@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
 from math import log
@@ -20,6 +21,8 @@ from ...config import BagOptions, DataConfig, Section
 from ...errors import DataError
 from ...scoring.neighbours import FILE as NEIGHBOURS_FILE
 from ...scoring.neighbours import Neighbours
+from ...scoring.shortlist import FILE as SHORTLIST_FILE
+from ...scoring.shortlist import ShortlistScorer
 from ...system.files import write_json
 from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
@@ -42,8 +45,8 @@ class BagFeaturizer:
     """
 
     columns: ClassVar[dict[str, type]] = {"indices": np.int32, "weights": np.float32}
-    # the first always, the others where there is an embedder, where there are neighbours
-    files: ClassVar[tuple[str, ...]] = ("vocabulary.json", *EMBEDDER_FILES, NEIGHBOURS_FILE)
+    # the first always, the others where there is an embedder, neighbours, or a shortlist of candidates
+    files: ClassVar[tuple[str, ...]] = ("vocabulary.json", *EMBEDDER_FILES, NEIGHBOURS_FILE, SHORTLIST_FILE)
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class BagFeaturizer:
         self.size = size  # terms; the dimensions of the embedding come behind them
         self.data, self.options, self.embedder = data, options, embedder
         self.neighbours: Neighbours | None = None  # until training examples have been remembered
+        self.scorer: ShortlistScorer | None = None  # proposes candidate labels where labels are many
         self._ids = {term: place for place, term in enumerate(terms)} if terms is not None else {}
         self._idf = np.fromiter(terms.values(), dtype=np.float64) if terms is not None else np.zeros(0)
 
@@ -126,8 +130,17 @@ class BagFeaturizer:
             votes = self.neighbours.votes(self.comparable(as_matrix([row.arrays for row in encoded], self.size)))
             for row, own in zip(encoded, votes, strict=True):
                 row.arrays["votes"] = own  # (L,)
-        if self.embedder is None:
-            return encoded
+        if self.embedder is not None:
+            encoded = self._with_embeddings(examples, encoded)
+        if self.scorer is not None and encoded:
+            lists = self.scorer.shortlists(as_matrix([row.arrays for row in encoded], self.input_size))
+            for row, labels, scores in zip(encoded, lists.labels, lists.scores, strict=True):
+                row.arrays["candidates"], row.arrays["candidate_scores"] = labels, scores  # (C,) each
+        return encoded
+
+    def _with_embeddings(self, examples: Sequence[Example], encoded: list[Encoded]) -> list[Encoded]:
+        """The embedding's numbers behind the terms of each bag."""
+        assert self.embedder is not None
         vectors = self.options.embedding_weight * self.embedder.embed([_text(example) for example in examples])
         places = np.arange(self.size, self.input_size, dtype=np.int32)
         return [
@@ -196,7 +209,12 @@ class BagFeaturizer:
         indices = np.concatenate([row["indices"] for row in rows]).astype(np.int64)
         weights = np.concatenate([row["weights"] for row in rows]).astype(np.float32)
         votes = torch.from_numpy(np.stack([row["votes"] for row in rows])) if "votes" in rows[0] else None  # (B, L)
-        return BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets), votes=votes)
+        bags = BagInput(torch.from_numpy(indices), torch.from_numpy(weights), torch.from_numpy(offsets), votes=votes)
+        if "candidates" not in rows[0]:
+            return bags
+        labels = torch.from_numpy(np.stack([row["candidates"] for row in rows]).astype(np.int64))  # (B, C)
+        scores = torch.from_numpy(np.stack([row["candidate_scores"] for row in rows]))  # (B, C)
+        return replace(bags, scores=scores, labels=labels)
 
     def save(self, directory: Path) -> None:
         write_json(directory / "vocabulary.json", {"size": self.size, "terms": self.terms})
@@ -204,6 +222,8 @@ class BagFeaturizer:
             self.embedder.save(directory)
         if self.neighbours is not None:
             self.neighbours.save(directory)
+        if self.scorer is not None:
+            self.scorer.save(directory)
 
     @classmethod
     def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
@@ -214,7 +234,9 @@ class BagFeaturizer:
             raise ValueError("vocabulary.json does not hold one finite weight for each of its terms")
         embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
         featurizer = cls(terms, size, data, options, embedder)
-        if nearest := getattr(options, "neighbours", 0):
+        if (directory / SHORTLIST_FILE).exists():
+            featurizer.scorer = ShortlistScorer.load(directory, featurizer.input_size)
+        elif nearest := getattr(options, "neighbours", 0):
             featurizer.neighbours = Neighbours.load(directory, nearest, size)
         return featurizer
 

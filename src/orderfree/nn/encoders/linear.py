@@ -40,16 +40,28 @@ class LinearOptions(BagOptions):
     folds: Annotated[int, Field(ge=2)] = Field(
         5, description="the decoders are trained on scores of classifiers that have not seen the example, from folds"
     )
+    shortlist: Annotated[int, Field(ge=2, le=10_000)] = Field(
+        100,
+        description="with more than ten times as many labels, an example is scored on its so many most promising "
+        "labels only; labels outside its shortlist count as missed",
+    )
     refit: bool = Field(
         False, description="solve once more, on the validation part as well, when all choices have been made on it"
     )
+
+
+FEW = 10  # times as many labels as a shortlist holds: up to here all labels are scored densely
+SUMMARY = 128  # size of the state that decoders read of a shortlist
 
 
 @encoders.register("linear")
 class LinearEncoder(nn.Module):
     """scores = W x + b; with `neighbours`, combined with the votes of similar examples. Decoders must not be trained on
     scores of examples W was solved with, which are too good to be true: `solve` also returns out-of-fold scores, and a
-    batch of training examples brings its own."""
+    batch of training examples brings its own.
+
+    Where labels are many (`shortlist`), the featurizer's scorer proposes candidates and scores them; here their
+    embeddings are added up, weighted by their probabilities."""
 
     Options = LinearOptions
     input_kind: ClassVar[str] = "bag"
@@ -59,14 +71,26 @@ class LinearEncoder(nn.Module):
         super().__init__()
         self.options = options
         self.c = options.c  # None until it is solved
-        self.output_size = num_labels
+        self.shortlisted = num_labels > FEW * options.shortlist
+        self.output_size = SUMMARY if self.shortlisted else num_labels
+        self.candidates: nn.EmbeddingBag | None = None
+        self.combination: Combination | None = None
+        if self.shortlisted:
+            self.candidates = nn.EmbeddingBag(num_labels, SUMMARY, mode="sum")
+            return
         terms = torch.zeros(input_size, num_labels)  # (V, L): a row is gathered for each term
         self.terms = nn.Parameter(terms, requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
         self.combination = Combination(num_labels) if options.neighbours else None
 
     def forward(self, inputs: BagInput) -> EncoderOutput:
-        scores = inputs.scores  # (B, L)
+        scores = inputs.scores  # (B, L), or (B, C) of a shortlist
+        if self.candidates is not None:
+            assert scores is not None, "the featurizer of a shortlisted model scores the candidates"
+            assert inputs.labels is not None, "and says which labels they are"
+            summary = self.candidates(inputs.labels, per_sample_weights=scores.sigmoid())  # (B, SUMMARY)
+            mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
+            return EncoderOutput(summary[:, None], mask, summary[None], scores, inputs.labels)
         if scores is None:
             bag = F.embedding_bag(
                 inputs.indices, self.terms, inputs.offsets, mode="sum", per_sample_weights=inputs.weights

@@ -1,0 +1,111 @@
+"""Solving where labels are many: a scorer that proposes candidate labels, and shortlists for both corpora."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import load_file, save_file
+from scipy import sparse
+
+from ..data.corpus import Corpus
+from ..data.featurizers import bag_part
+from ..errors import ConfigError
+from ..nn.br_decoder import Calibration
+from ..nn.encoders.linear import LinearEncoder, example_weights
+from ..nn.model import OrderFreeModel
+from ..scoring.hard_negatives import Examples, SolverOptions
+from ..scoring.shortlist import Shortlists, ShortlistScorer, fit_scorer, refit_scorer
+from ..system.files import damage, write_checksums, writing_directory
+
+OUT_OF_FOLD = "out_of_fold.safetensors"  # shortlists of the training part, beside the scorer
+USUAL_C = 1.0
+
+
+def start_shortlists(
+    network: OrderFreeModel,
+    encoder: LinearEncoder,
+    corpora: tuple[Corpus, Corpus | None],
+    folder: Path,
+    seed: int,
+    say: Callable[[str], None],
+) -> None:
+    """Solves the scorer, or takes it from `folder` where an interrupted run has left it, and gives both corpora the
+    shortlists that decoders are trained and validated on."""
+    train, valid = corpora
+    _check(network, encoder, train)
+    featurizer = bag_part(train.featurizer)
+    if folder.exists() and damage(folder) is not None:
+        say(f"{folder}: is damaged; solving again")
+        shutil.rmtree(folder)
+    if not folder.exists():
+        say(f"solving {network.num_labels:,} linear classifiers on hard negatives")
+        scorer, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _options(encoder, train), say)
+        with writing_directory(folder) as aside:
+            scorer.save(aside)
+            save_file({"labels": lists.labels, "scores": lists.scores}, aside / OUT_OF_FOLD)
+            write_checksums(aside)
+    featurizer.scorer = ShortlistScorer.load(folder, featurizer.input_size)
+    train.shortlists = Shortlists(**load_file(folder / OUT_OF_FOLD))
+    _calibrate(network, train)
+    if valid is not None and len(valid):
+        valid.shortlists = featurizer.scorer.shortlists(valid.bag_matrix(featurizer.input_size))
+        recall = valid.shortlists.recall(valid.target_matrix())
+        say(
+            f"shortlists of {encoder.options.shortlist:,} labels (model.encoder_options.shortlist) hold {recall:.1%} "
+            "of the true labels of the validation part"
+        )
+
+
+def refit_shortlists(encoder: LinearEncoder, corpora: Sequence[Corpus], seed: int) -> None:
+    """Classifiers and neighbours from the training and validation parts; everything chosen on the latter stays."""
+    featurizer = bag_part(corpora[0].featurizer)
+    assert featurizer.scorer is not None, "a scorer is solved before it is refitted"
+    featurizer.scorer = refit_scorer(featurizer.scorer, _examples(corpora), seed, _options(encoder, corpora[0]))
+
+
+def _check(network: OrderFreeModel, encoder: LinearEncoder, train: Corpus) -> None:
+    most, size = train.vocabulary.longest_set, encoder.options.shortlist
+    if most > size:
+        raise ConfigError(
+            f"an example has {most:,} labels and a shortlist holds {size:,} only; raise "
+            f"model.encoder_options.shortlist to at least {2 * most:,}."
+        )
+    decoder = network.label_decoder
+    if decoder is not None and decoder.reads_all_labels:
+        raise ConfigError(
+            f"{network.num_labels:,} labels are scored on shortlists, which this label decoder cannot read; choose "
+            "model.label_decoder=residual or lstm, or raise model.encoder_options.shortlist."
+        )
+
+
+def _examples(corpora: Sequence[Corpus]) -> Examples:
+    """Bags, labels and weights of all corpora."""
+    terms = bag_part(corpora[0].featurizer).input_size
+    weights = [np.ones(len(corpus)) if corpus.weights is None else corpus.weights for corpus in corpora]
+    unknown = [corpus.unknown_matrix() for corpus in corpora]
+    return Examples(
+        sparse.vstack([corpus.bag_matrix(terms) for corpus in corpora], format="csr"),
+        sparse.vstack([corpus.target_matrix() for corpus in corpora], format="csr"),
+        np.concatenate(weights),
+        sparse.vstack(unknown, format="csr"),
+    )
+
+
+def _options(encoder: LinearEncoder, train: Corpus) -> SolverOptions:
+    counts = np.array(train.vocabulary.counts)
+    return SolverOptions(encoder.options.c or USUAL_C, example_weights(counts, encoder.options.rare))
+
+
+def _calibrate(network: OrderFreeModel, train: Corpus) -> None:
+    """The decoders start from the likeliest scale of the scores."""
+    assert train.shortlists is not None
+    rows = np.arange(len(train))[:: max(len(train) // 20_000, 1)]
+    targets = torch.cat([train.batch(some).targets for some in np.array_split(rows, max(len(rows) // 1024, 1))])
+    scores = torch.from_numpy(train.shortlists.scores[rows])  # (n, C)
+    for module in network.modules():
+        if isinstance(module, Calibration):
+            module.fit(scores, targets)
