@@ -192,9 +192,7 @@ class Predictor:
         log_odds = searches[name].log_odds if name in probable else None
         if log_odds is None:
             raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
-        rows = [
-            self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self._batches(inputs)
-        ]
+        rows = [self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self._batches(inputs)]
         return np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
 
     def set_log_prob(self, inputs: Iterable[Input], sets: Iterable[Collection[str]]) -> np.ndarray:

@@ -110,6 +110,6 @@ def test_a_swapped_shortlist_is_refused(run: Path, tmp_path: Path) -> None:
 
     shutil.copytree(run, tmp_path / "copy")
     content = (tmp_path / "copy" / "shortlist.safetensors").read_bytes()
-    (tmp_path / "copy" / "shortlist.safetensors").write_bytes(content[:-8] + b"\0" * 8)
+    (tmp_path / "copy" / "shortlist.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
     with pytest.raises(ModelDirectoryError, match=r"shortlist\.safetensors"):
         Predictor.load(tmp_path / "copy")
