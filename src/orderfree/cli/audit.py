@@ -72,10 +72,15 @@ def audit(
     if as_json:
         facts: dict[str, Any] = {"data": str(data_file), "model": None if model is None else str(model)}
         facts |= {"folds": folds if model is None else None, "own_examples": own_examples}
-        facts |= {"examples": len(opinion.targets), "contradicted": number, "errors": errors, "labels_not_judged": rare}
+        facts |= {
+            "examples": opinion.targets.shape[0],
+            "contradicted": number,
+            "errors": errors,
+            "labels_not_judged": rare,
+        }
         print(json.dumps({**facts, "suspects": [asdict(suspect) for suspect in found]}, ensure_ascii=False))
         return
-    print(f"Of {len(opinion.targets):,} examples {number:,} are contradicted, {errors:,} of them surely (*)")
+    print(f"Of {opinion.targets.shape[0]:,} examples {number:,} are contradicted, {errors:,} of them surely (*)")
     if found:
         print_table(("position", "id", "score", "wrong?", "missing?", "text"), [_row(one) for one in found[:SHOWN]])
     if out is not None:

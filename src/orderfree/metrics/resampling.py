@@ -20,7 +20,7 @@ RESAMPLES = 1000
 SEED = 1
 INTERVALS = (*FIVE, "micro_precision", "micro_recall")
 TAILS = (2.5, 97.5)  # percentiles: 95 % lie between them
-AT_ONCE = 20_000_000  # draws times examples held in memory
+AT_ONCE = 20_000_000  # draws times examples, or times labels, held in memory
 
 
 def resample_weights(examples: int, resamples: int = RESAMPLES, seed: int = SEED) -> np.ndarray:
@@ -76,15 +76,15 @@ def intervals(
 ) -> dict[str, dict[str, list[float]]]:
     """By name of the predictions and metric. As many draws as fit are made at a time."""
     drawn: dict[tuple[str, str], list[np.ndarray]] = {(name, metric): [] for name in predictions for metric in metrics}
-    for weights in _draws(targets.shape[0]):
+    for weights in _draws(*targets.shape):
         for name, metric in drawn:
             drawn[name, metric].append(resampled(metric, targets, predictions[name], weights))
     return {name: {m: interval(np.concatenate(drawn[name, m])) for m in metrics} for name in predictions}
 
 
-def _draws(examples: int) -> Iterator[np.ndarray]:
+def _draws(examples: int, labels: int) -> Iterator[np.ndarray]:
     """`RESAMPLES` rows of weights in all."""
-    size = max(1, min(RESAMPLES, AT_ONCE // examples))
+    size = max(1, min(RESAMPLES, AT_ONCE // max(examples, labels)))
     for start in range(0, RESAMPLES, size):
         yield resample_weights(examples, min(size, RESAMPLES - start), SEED + start)
 
@@ -95,7 +95,7 @@ def paired(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix)
     `better`: share of draws in which ours is ahead, draws that tie counted half. `p`: twice the share of draws on the
     side of zero that has fewer, ties on both sides, at most 1 and never 0; systems that predict the same have .5 and 1.
     """
-    drawn = np.concatenate([_lead(metric, targets, ours, theirs, weights) for weights in _draws(targets.shape[0])])
+    drawn = np.concatenate([_lead(metric, targets, ours, theirs, weights) for weights in _draws(*targets.shape)])
     differences = [scores(targets, one)[metric] - scores(targets, theirs)[metric] for one in ours]
     fewer = min((drawn <= 0).sum(), (drawn >= 0).sum())
     return {
@@ -114,7 +114,7 @@ def between_seeds(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: 
     drawn = np.concatenate(
         [
             _mean(metric, targets, ours, weights) - _mean(metric, targets, theirs, weights)
-            for weights in _draws(targets.shape[0])
+            for weights in _draws(*targets.shape)
         ]
     )  # (R,)
     spread = float(np.sqrt(drawn.var() + sum(own.var(ddof=1) / len(own) for own in values)))

@@ -7,12 +7,14 @@ cleanlab ranks them, and says which contradictions are as strong as the classifi
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
+from scipy import sparse
 
 from ..build import build_network, load_config
 from ..config import Config
@@ -27,9 +29,8 @@ from ..training.solve import start_encoder
 from ..types import Example, SparseVector
 
 FEWEST = 10  # examples a label must have: classifiers that have seen a handful know too little to accuse anyone
-# A row is as credible as the least credible of its labels. cleanlab's own mean over labels puts texts that leave two
-# sets open first: on 3,000 toy texts with 150 planted errors it had 33 of them among the first 150, this 90.
-LEAST = {"method": "exponential_moving_average", "alpha": 1.0}
+UNLIKELY = 0.001  # a label that is neither given nor as probable as this counts as impossible
+AT_ONCE = 256  # rows that are held with all their labels
 TEXT_SHOWN = 200  # characters
 OWN_SETTINGS = ("seed", "data.", "model.encoder_options.", "training.threads")
 
@@ -39,9 +40,15 @@ class Opinion:
     """What a file says of its labels, and what classifiers say."""
 
     labels: LabelVocabulary
-    targets: np.ndarray  # (N, L) bool: the file
-    probs: np.ndarray  # (N, L) the classifiers
-    known: np.ndarray  # (N, L) bool: False where the file says nothing
+    targets: sparse.csc_array  # (N, L) bool: the file
+    probs: sparse.csc_array  # (N, L) the classifiers; what is not held is 0
+    unknown: sparse.csc_array  # (N, L) bool: True where the file says nothing
+
+    def of_label(self, label: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The rows (R,) that say something of a label, whether they have it, and how probable that is."""
+        unknown, has, probable = (part[:, [label]].toarray()[:, 0] for part in (self.unknown, self.targets, self.probs))
+        rows = np.flatnonzero(~unknown)
+        return rows, has[rows], probable[rows].astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -84,54 +91,72 @@ def out_of_fold(config: Config, path: Path, say: Callable[[str], None]) -> Opini
         start_encoder(network, corpus, Path(cache), config.seed, say)
         calibrate = next(part for part in network.modules() if isinstance(part, Calibration))
         assert corpus.scores is not None, "a network that is trained further has out-of-fold scores"
+        numbers, rows = corpus.label_entries()
+        shape = len(corpus), len(prepared.labels)
+        targets = _matrix(rows, numbers, shape)
+        unsaid = corpus.unknown()
+        unknown = sparse.csc_array(shape, dtype=bool) if unsaid is None else sparse.csc_array(unsaid)
         with torch.inference_mode():
-            probs = calibrate(torch.from_numpy(corpus.scores)).sigmoid().numpy()  # (N, L)
-        unknown = corpus.unknown()
-        known = np.ones(probs.shape, dtype=bool) if unknown is None else ~unknown
-        return Opinion(prepared.labels, corpus.targets(), probs, known)
+            parts = (
+                calibrate(torch.from_numpy(corpus.scores[start : start + AT_ONCE])).sigmoid().numpy()  # (B, L)
+                for start in range(0, len(corpus), AT_ONCE)
+            )
+            return Opinion(prepared.labels, targets, _probable(parts, targets), unknown)
 
 
 def of_model(predictor: Predictor, path: Path) -> Opinion:
     """Of a model, which is honest only where it was not trained on the file. Labels it does not have are not judged."""
     _refuse_stream(path)
     config, labels = predictor.trained.config, predictor.labels
-    probs = predictor.predict_proba(example for _, example in _judged(path, config))  # (N, L)
     said = [(labels.known(e.labels or ()), labels.known(e.unknown or ())) for _, e in _judged(path, config)]
     if not said:
         raise DataError("no example has labels that are known; expected some to judge.", path)
-    targets, unknown = (labels.one_hot([np.array(row[part], dtype=np.int64) for row in said]) for part in (0, 1))
-    return Opinion(labels, targets, probs, ~unknown)
+    targets, unknown = (
+        _matrix(
+            np.repeat(np.arange(len(said)), [len(row[part]) for row in said]),
+            np.array([label for row in said for label in row[part]], dtype=np.int64),
+            (len(said), len(labels)),
+        )
+        for part in (0, 1)
+    )
+    examples = (example for _, example in _judged(path, config))
+    some = iter(lambda: list(islice(examples, AT_ONCE)), [])
+    parts = (predictor.predict_proba(chunk) for chunk in some)  # (B, L) each
+    return Opinion(labels, targets, _probable(parts, targets), unknown)
 
 
 @dataclass(frozen=True)
 class Contradictions:
     rows: np.ndarray  # (S,) with a label that is contradicted, the worst first
-    issues: np.ndarray  # (N, L) bool: the classifiers say the opposite
+    issues: sparse.csr_array  # (N, L) bool: the classifiers say the opposite
     errors: np.ndarray  # (N,) bool: so surely that confident learning takes it for an error
-    scores: np.ndarray  # (N,) probability of the least credible thing the file says of a row
+    # Probability of the least credible thing the file says of a row. cleanlab's own mean over labels puts texts that
+    # leave two sets open first: of 150 errors planted in 3,000 toy texts it had 33 among the first 150, this 90.
+    scores: np.ndarray  # (N,)
 
 
 def contradictions(opinion: Opinion) -> Contradictions:
-    """What cleanlab.multilabel_classification does, but that of each label only rows that say something are asked."""
+    """What cleanlab.multilabel_classification does, but that of each label only rows that say something are asked, and
+    that nothing of the size of examples x labels is made."""
     try:
         from cleanlab.filter import find_label_issues
-        from cleanlab.multilabel_classification import get_label_quality_scores
     except ModuleNotFoundError:
         raise MissingLibraryError('an audit of labels needs: pip install "orderfree[audit]".') from None
-    targets, known = opinion.targets, opinion.known & _frequent(opinion)
-    issues, sure = np.zeros(targets.shape, dtype=bool), np.zeros(targets.shape, dtype=bool)
-    for label in np.flatnonzero((targets & known).any(axis=0) & (~targets & known).any(axis=0)):
-        rows = known[:, label]
-        yes = opinion.probs[rows, label].astype(np.float64)
-        said, pairs = targets[rows, label].astype(int), np.column_stack([1 - yes, yes])
-        issues[rows, label] = find_label_issues(said, pairs, filter_by="predicted_neq_given", n_jobs=1)
-        sure[rows, label] = find_label_issues(said, pairs, filter_by="confident_learning", n_jobs=1)
-    agreed = np.where(known, opinion.probs, targets).astype(np.float64)  # what nobody judges lowers no score
-    given = [np.flatnonzero(row).tolist() for row in targets]
-    scores = get_label_quality_scores(given, agreed, aggregator_kwargs=LEAST)
-    found = np.flatnonzero(issues.any(axis=1))
-    errors = np.asarray(sure.any(axis=1))  # (N,)
-    return Contradictions(found[np.argsort(scores[found], kind="stable")], issues, errors, scores)
+    shape = opinion.targets.shape
+    errors, scores = np.zeros(shape[0], dtype=bool), np.ones(shape[0])  # what nobody judges lowers no score
+    issues: list[tuple[np.ndarray, int]] = []
+    for label in np.flatnonzero(_frequent(opinion)).tolist():
+        rows, has, yes = opinion.of_label(label)
+        scores[rows] = np.minimum(scores[rows], np.where(has, yes, 1 - yes))
+        if not has.all():
+            said, pairs = has.astype(int), np.column_stack([1 - yes, yes])
+            issues.append((rows[find_label_issues(said, pairs, filter_by="predicted_neq_given", n_jobs=1)], label))
+            errors[rows[find_label_issues(said, pairs, filter_by="confident_learning", n_jobs=1)]] = True
+    contradicted = np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, _ in issues)])
+    labels = np.repeat([label for _, label in issues], [len(rows) for rows, _ in issues]).astype(np.int64)
+    found = np.unique(contradicted)
+    order = found[np.argsort(scores[found], kind="stable")]
+    return Contradictions(order, _matrix(contradicted, labels, shape).tocsr(), errors, scores)
 
 
 def suspects(opinion: Opinion, found: Contradictions, path: Path, config: Config, top: int) -> list[Suspect]:
@@ -141,16 +166,18 @@ def suspects(opinion: Opinion, found: Contradictions, path: Path, config: Config
     for row, (position, example) in enumerate(_judged(path, config)):
         if row not in rank:
             continue
-        probs, targets, issues = opinion.probs[row], opinion.targets[row], found.issues[row]
-        order = [i for i in np.argsort(probs, kind="stable") if issues[i]]
+        given = set(opinion.labels.known(example.labels or ()))
+        issues = found.issues.indices[found.issues.indptr[row] : found.issues.indptr[row + 1]].tolist()
+        probs = {label: float(opinion.probs[row, label]) for label in issues}
+        order = sorted(probs, key=lambda label: (probs[label], label))
         named[rank[row]] = Suspect(
             position,
             example.id,
             float(found.scores[row]),
             bool(found.errors[row]),
             list(example.labels or ()),
-            {opinion.labels.names[i]: round(float(probs[i]), 4) for i in order if targets[i]},
-            {opinion.labels.names[i]: round(float(probs[i]), 4) for i in reversed(order) if not targets[i]},
+            {opinion.labels.names[i]: round(float(probs[i]), 4) for i in order if i in given},
+            {opinion.labels.names[i]: round(float(probs[i]), 4) for i in reversed(order) if i not in given},
             " ".join((example.text or "")[: 2 * TEXT_SHOWN].split())[:TEXT_SHOWN],
         )
     return [named[place] for place in sorted(named)]
@@ -162,8 +189,26 @@ def rare_labels(opinion: Opinion) -> list[str]:
 
 
 def _frequent(opinion: Opinion) -> np.ndarray:
-    counts: np.ndarray = (opinion.targets & opinion.known).sum(axis=0)  # (L,)
+    """(L,) which labels enough examples have."""
+    both = opinion.targets.multiply(opinion.unknown).tocsc()
+    counts: np.ndarray = np.diff(opinion.targets.indptr) - np.diff(both.indptr)
     return counts >= FEWEST
+
+
+def _matrix(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) -> sparse.csc_array:
+    """(N, L) bool, True at these places."""
+    return sparse.csc_array((np.ones(len(rows), dtype=bool), (rows, labels)), shape=shape)
+
+
+def _probable(parts: Iterable[np.ndarray], targets: sparse.csc_array) -> sparse.csc_array:
+    """(N, L) from probabilities of consecutive rows (B, L): those of labels that are given or not quite unlikely."""
+    given, kept, start = targets.tocsr(), [], 0
+    for probs in parts:
+        keep = probs >= UNLIKELY
+        keep[given[start : start + len(probs)].nonzero()] = True
+        kept.append(sparse.csr_array(np.where(keep, probs, 0.0).astype(np.float32)))
+        start += len(probs)
+    return sparse.vstack(kept, format="csc")
 
 
 def _refuse_stream(path: Path) -> None:

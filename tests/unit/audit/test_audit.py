@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cleanlab.multilabel_classification import get_label_quality_scores
+from scipy import sparse
 
 from orderfree.data.labels import LabelVocabulary
 from orderfree.data.writers import write_records
@@ -89,8 +91,8 @@ def test_what_is_not_known_is_not_judged(tmp_path: Path) -> None:
     rows[90] = {"text": "says mine ounce bar", "labels": ["gold"], "unknown": ["oil"]}
     config, path = audit_config([], None, 5), write(tmp_path / "train.jsonl", rows)
     opinion = out_of_fold(config, path, silent)
-    assert len(opinion.targets) == 199
-    assert not opinion.known[89, opinion.labels.ids["oil"]]
+    assert opinion.targets.shape[0] == 199
+    assert opinion.unknown[89, opinion.labels.ids["oil"]]
     found = suspects(opinion, contradictions(opinion), path, config, 10)
     assert [suspect.position for suspect in found] == [61], "positions count the example without labels, too"
 
@@ -99,18 +101,29 @@ def test_the_same_contradiction_counts_only_where_the_file_says_something() -> N
     targets = np.arange(100)[:, None] % 2 == [[0, 1]]
     probs = np.where(targets, 0.9, 0.1)
     probs[[4, 8], 0] = 0.01
-    opinion = opinion_of(targets, probs)
-    opinion.known[8, 0] = False
-    found = contradictions(opinion)
+    unknown = np.zeros(targets.shape, dtype=bool)
+    unknown[8, 0] = True
+    found = contradictions(opinion_of(targets, probs, unknown))
     assert found.rows.tolist() == [4]
-    assert not found.issues[8].any()
+    assert not found.issues.toarray()[8].any()
     assert found.scores[8] == pytest.approx(0.9), "of what is left"
 
 
-def opinion_of(targets: np.ndarray, probs: np.ndarray) -> Opinion:
+def opinion_of(targets: np.ndarray, probs: np.ndarray, unknown: np.ndarray | None = None) -> Opinion:
     names = tuple("abcdefgh"[: targets.shape[1]])
     labels = LabelVocabulary(names, tuple(targets.sum(axis=0).tolist()), {(0,): 1})
-    return Opinion(labels, targets, probs, np.ones(targets.shape, dtype=bool))
+    unknown = np.zeros(targets.shape, dtype=bool) if unknown is None else unknown
+    return Opinion(labels, sparse.csc_array(targets), sparse.csc_array(probs), sparse.csc_array(unknown))
+
+
+def test_scores_are_those_of_cleanlab() -> None:
+    """Its exponential moving average with α = 1 is the least credible label."""
+    rng = np.random.default_rng(5)
+    targets, probs = rng.random((200, 5)) < 0.3, rng.random((200, 5))
+    given = [np.flatnonzero(row).tolist() for row in targets]
+    least = {"method": "exponential_moving_average", "alpha": 1.0}
+    expected = get_label_quality_scores(given, probs, aggregator_kwargs=least)
+    assert contradictions(opinion_of(targets, probs)).scores == pytest.approx(expected)
 
 
 def test_a_label_with_few_examples_accuses_nobody() -> None:
@@ -122,7 +135,7 @@ def test_a_label_with_few_examples_accuses_nobody() -> None:
     opinion = opinion_of(targets, probs)
     found = contradictions(opinion)
     assert found.rows.tolist() == [3]
-    assert found.issues[3].tolist() == [True, False]
+    assert found.issues.toarray()[3].tolist() == [True, False]
     assert found.errors.nonzero()[0].tolist() == [3]
     assert rare_labels(opinion) == ["b"]
     assert found.scores[3] == found.scores.min() == pytest.approx(0.05)
@@ -139,7 +152,7 @@ def test_permuted_labels_are_the_same_suspects() -> None:
     other = contradictions(opinion_of(targets[:, order], probs[:, order]))
     assert set(found.rows) == set(range(0, 300, 25))
     assert np.array_equal(found.rows, other.rows)
-    assert np.array_equal(found.issues[:, order], other.issues)
+    assert np.array_equal(found.issues.toarray()[:, order], other.issues.toarray())
     assert np.array_equal(found.errors, other.errors)
     assert np.allclose(found.scores, other.scores)
 

@@ -118,7 +118,8 @@ def test_draws_made_a_few_at_a_time_are_as_many(monkeypatch: pytest.MonkeyPatch)
     predictions = {"one": targets ^ random_sets(5, 300, share=0.1), "right": targets}
     whole = intervals(targets, predictions)
     monkeypatch.setattr(resampling, "AT_ONCE", 300 * 170)
-    assert [len(weights) for weights in resampling._draws(300)] == [170] * 5 + [150]
+    assert [len(weights) for weights in resampling._draws(300, 7)] == [170] * 5 + [150]
+    assert [len(weights) for weights in resampling._draws(7, 300)] == [170] * 5 + [150]  # many labels
     parted = intervals(targets, predictions)
     for metric in FIVE:
         low, high = whole["one"][metric]
