@@ -1,4 +1,4 @@
-"""`orderfree predict --engine ray` as it is called; tests/unit/bulk has what it does on a cluster."""
+"""`orderfree predict --engine ray` as it is called; tests/unit/tools has what it does on a cluster."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
+from typing import Any
 
 # glibc's malloc.h
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
@@ -57,6 +59,13 @@ def use_processor(threads: int) -> None:
     if torch.cuda.is_available() or products() != "highest":
         return
     torch.set_float32_matmul_precision("medium")
-    fine = torch.full((128, 128), 1 + 2.0**-20)
-    if not torch.equal(fine @ torch.eye(128), fine):
+    if not exact(torch.matmul):
         torch.set_float32_matmul_precision("highest")
+
+
+def exact(multiply: Callable[[Any, Any], Any]) -> bool:
+    """Whether a product keeps digits that bfloat16 cannot hold."""
+    import torch
+
+    fine = torch.full((128, 128), 1 + 2.0**-20)
+    return torch.equal(multiply(fine, torch.eye(128)), fine)

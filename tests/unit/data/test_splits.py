@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from iterstrat.ml_stratifiers import MultilabelStratifiedShuffleSplit
 
-from orderfree.data.splits import part_sizes, stratified_split
+from orderfree.data.splits import part_of_each, part_sizes, stratified_split
 
 
 def random_sets(rows, labels, per_row, skew, seed, empty=False):
@@ -123,3 +123,9 @@ def test_sizes(count, fractions, sizes):
 def test_fractions_must_be_shares(fractions):
     with pytest.raises(ValueError, match="fractions must be positive and sum to 1"):
         stratified_split([[0]], fractions, seed=1)
+
+
+def test_the_part_of_each_example() -> None:
+    part_of = part_of_each([("a",), ("b",), ("a", "b"), ()] * 25, [0.8, 0.2], seed=1)
+    assert part_of.shape == (100,)
+    assert (part_of == 1).sum() == 20

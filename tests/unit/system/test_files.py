@@ -259,3 +259,21 @@ def test_a_directory_has_the_permissions_the_user_gives_new_ones(tmp_path: Path,
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == mode
+
+
+def test_a_file_gets_the_mode_the_user_wants(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_text(tmp_path / "private", "text")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "private").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)  # a writer waits until there is one
+    write_text(tmp_path / "pipe", "text")
+    assert os.read(reader, 100) == b"text"
+    os.close(reader)
+    assert (tmp_path / "pipe").is_fifo()

@@ -21,6 +21,7 @@ from orderfree.build import (
 )
 from orderfree.config import Config, Section, apply_setting, describe, read_yaml
 from orderfree.data.labels import LabelVocabulary
+from orderfree.decoding.search import Search, searches
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.nn.encoders import encoders
 from orderfree.objectives import objectives
@@ -382,3 +383,9 @@ def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="seed: ") as caught:
         load_config(path, [])
     assert len(str(caught.value)) < 1000
+
+
+def test_a_new_search_does_not_become_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    extra = Search(searches["beam"].run, needs_sequence=True, needs_br=False)
+    monkeypatch.setattr(searches, "_entries", {**searches._entries, "mine": extra})
+    assert preferred_decoder(Config()) == "joint"

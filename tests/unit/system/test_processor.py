@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from orderfree.system.processor import use_processor
+from orderfree.system import processor
+from orderfree.system.processor import exact, use_processor
 
 # frees and asks for 64 MiB again and again: handed back each time, every page of it is mapped anew
 FAULTS = """
@@ -27,8 +29,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 
 
 def answers(kept: bool, **environment: str) -> tuple[str, int]:
-    import os
-
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     done = subprocess.run(
         [sys.executable, "-c", FAULTS.format(kept=kept)],
@@ -70,11 +70,24 @@ def test_products_stay_exact_whoever_computes_them() -> None:
     assert error < rounded / 100
 
 
+def rounded(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """As a processor with matrix units multiplies."""
+    return (left.bfloat16() @ right.bfloat16()).float()
+
+
 @pytest.mark.usefixtures("untouched")
-def test_rounded_products_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch, "equal", lambda *_: False)  # as a processor with matrix units would answer
+def test_rounded_products_are_recognised() -> None:
+    assert exact(torch.matmul)
+    assert not exact(rounded)
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU products are left alone")
+@pytest.mark.parametrize(("is_exact", "precision"), [(True, "medium"), (False, "highest")])
+def test_rounded_products_are_not_taken(monkeypatch: pytest.MonkeyPatch, is_exact: bool, precision: str) -> None:
+    monkeypatch.setattr(processor, "exact", lambda multiply: is_exact)
     use_processor(1)
-    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.get_float32_matmul_precision() == precision
 
 
 @pytest.mark.usefixtures("untouched")
@@ -87,27 +100,26 @@ def test_a_host_that_answers_no_such_question_is_left_alone(monkeypatch: pytest.
     use_processor(1)
 
 
-GROWTH = """
-import sys
-from orderfree.system.processor import use_processor
-if sys.argv[1] == "ours":
-    use_processor(1)
-import resource
-import torch
-torch.set_num_threads(1)
-right = torch.randn(128, 512)
-for rows in range(8, 608):
-    torch.randn(rows, 128) @ right
-    if rows == 107:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+KERNELS = """
+import os, sys
+from orderfree.system import processor
+real, seen = __import__, {}
+def watched(name, *rest):
+    if name == "torch" and not seen:
+        seen.update((key, os.environ.get(key)) for key in processor.KERNEL_CACHES)
+    return real(name, *rest)
+__builtins__.__import__ = watched
+processor.use_processor(1)
+print(*seen.values())
 """
 
 
-def test_memory_does_not_grow_with_every_size_of_matrices() -> None:
-    command = [sys.executable, "-c", GROWTH]
-    grown = [int(subprocess.run([*command, who], capture_output=True, check=True).stdout) for who in ("ours", "torch")]
-    assert grown[0] < grown[1] + 100 * 1024  # KiB; 300,000 and more with a kernel kept for each
+@pytest.mark.parametrize(("environment", "expected"), [({}, ["32", "32"]), ({"LRU_CACHE_CAPACITY": "7"}, ["32", "7"])])
+def test_few_kernels_are_kept_and_torch_knows_it_when_it_starts(environment: dict, expected: list[str]) -> None:
+    plain = {name: value for name, value in os.environ.items() if name not in processor.KERNEL_CACHES}
+    command = [sys.executable, "-c", KERNELS]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**plain, **environment})
+    assert done.stdout.split() == expected
 
 
 @pytest.mark.usefixtures("untouched")
