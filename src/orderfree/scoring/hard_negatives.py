@@ -62,7 +62,8 @@ def hard_negatives(bags: sparse.csr_matrix, targets: sparse.csr_matrix) -> spars
 def largest_products(left: sparse.csr_matrix, right: sparse.csr_matrix, top: int) -> sparse.csr_matrix:
     """left (N, V) @ right (V, M), sparse: of each row the `top` largest entries, in the order of their columns."""
     left, right = (sparse.csr_matrix(matrix, dtype=np.float32) for matrix in (left, right))
-    products = sparse.csr_matrix(sp_matmul_topn(left, right, top_n=top, n_threads=1))
+    lowest = float(np.finfo(np.float32).min)  # without a threshold the library drops negative products
+    products = sparse.csr_matrix(sp_matmul_topn(left, right, top_n=top, threshold=lowest, n_threads=1))
     products.sort_indices()
     return products
 

@@ -47,14 +47,12 @@ def solved() -> tuple[ShortlistScorer, Shortlists, Examples]:
 
 def test_largest_products_are_those_of_the_dense_product() -> None:
     drawn = np.random.default_rng(3)
-    left, right = (sparse.csr_matrix(drawn.random((7, 7)) * (drawn.random((7, 7)) < 0.6)) for _ in range(2))
+    left, right = (sparse.csr_matrix(drawn.standard_normal((7, 7))) for _ in range(2))
     dense = (left @ right).toarray()
-    found = largest_products(left, right, 3)
+    found = largest_products(left, right, 5)
     for row in range(7):
-        best = np.sort(dense[row])[::-1][:3]
-        kept = np.sort(found[row].data)[::-1]
-        np.testing.assert_allclose(kept, best[: len(kept)], rtol=1e-5)
-        assert (best[len(kept) :] == 0).all()
+        np.testing.assert_allclose(np.sort(found[row].data), np.sort(dense[row])[-5:], rtol=1e-4)
+    assert found.data.min() < 0, "negative products count too"
 
 
 def test_every_true_label_is_a_candidate(solved: tuple[ShortlistScorer, Shortlists, Examples]) -> None:
