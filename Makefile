@@ -48,6 +48,7 @@ bench: install ## Speed and memory, as ratios taken in one run
 	$(BIN)/python benchmarks/speed/run.py
 	$(BIN)/python benchmarks/speed/scaling.py
 	$(BIN)/python benchmarks/speed/slow_twin.py
+	$(BIN)/python benchmarks/speed/precision.py
 	$(BIN)/python benchmarks/memory.py
 
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes

@@ -208,6 +208,11 @@ class TrainingConfig(Section):
     save_minutes: Annotated[float, Field(ge=0)] = Field(
         1.0, description="minutes between saved states; 0: after every update"
     )
+    precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "float32",
+        description="of the products in training; weights, softmax, losses and scores are always float32; auto: "
+        "bfloat16 where the processor or GPU is faster at it; the config of the run then says which it was",
+    )
     tensorboard: bool = Field(True, description="write TensorBoard files too, if tensorboard is installed")
     threads: Annotated[int, Field(gt=0, le=1024)] | None = Field(
         None, description="CPU threads; null: OMP_NUM_THREADS, or the cores this process may use"

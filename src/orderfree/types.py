@@ -93,6 +93,11 @@ def with_scores(inputs: EncoderInput, scores: Tensor, labels: Tensor | None = No
     return inputs
 
 
+def full_precision(values: Tensor) -> Tensor:
+    """float32 again, where a product was computed in a shorter format; what is longer stays as it is."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
 def on_device(inputs: EncoderInput, device: torch.device) -> EncoderInput:
     """The same inputs on another device."""
     if isinstance(inputs, HybridInput):

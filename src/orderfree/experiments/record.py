@@ -99,6 +99,7 @@ def trained_how(predictor: Predictor, run: Path) -> dict[str, Any]:
         "format": FORMAT,
         "config": trained.config.model_dump(),
         "versions": versions(),
+        "precision": trained.config.training.precision,
         "updates": updates,
         "kept_update": kept,
         "ended_by": ended_by,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..types import full_precision
+
 
 class Attention(nn.Module):
     """Query through a linear layer and tanh, dot product with the states, softmax over real positions."""
@@ -22,7 +24,7 @@ class Attention(nn.Module):
         rows, steps, _ = query.shape
         inputs, tokens, size = states.shape
         query = torch.tanh(self.project(query)).view(inputs, -1, size)  # (B, W * K, H)
-        energy = query @ states.transpose(1, 2)  # (B, W * K, T)
+        energy = full_precision(query @ states.transpose(1, 2))  # (B, W * K, T)
         energy = energy.masked_fill(~mask[:, None, :], float("-inf"))  # (B, W * K, T)
         weights = energy.softmax(dim=-1)  # (B, W * K, T)
         context = weights @ states  # (B, W * K, H)

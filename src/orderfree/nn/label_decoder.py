@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from ..config import ModelConfig
 from ..registry import Registry
-from ..types import DecoderState, EncoderOutput
+from ..types import DecoderState, EncoderOutput, full_precision
 from .attention import Attention
 
 
@@ -170,12 +170,13 @@ def unroll_active(decoder: SequenceDecoder, inputs: Tensor, active: Tensor, stat
     saved = rows * steps - sum(size * last for size, _, last in groups)
     weights = sum(parameter.numel() for parameter in decoder.parameters())  # about what a step of a row multiplies by
     if saved * weights <= COPYING * state.memory.numel():
-        return decoder.unroll(inputs, state)[0]
+        return full_precision(decoder.unroll(inputs, state)[0])
     actions = decoder.num_labels + 1 if state.actions is None else state.actions.shape[1]
-    logits = state.hidden.new_zeros(rows, steps, actions)  # (B, K, L + 1)
+    logits = full_precision(state.hidden.new_zeros(rows, steps, actions))  # (B, K, L + 1)
     for _, first, last in groups:
         kept = ((lengths >= first) & (lengths <= last)).nonzero()[:, 0]  # (b,)
-        logits[kept, :last], _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+        found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+        logits[kept, :last] = full_precision(found)
     return logits
 
 

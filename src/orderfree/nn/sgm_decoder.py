@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ..types import DecoderState, EncoderOutput
+from ..types import DecoderState, EncoderOutput, full_precision
 from .label_decoder import LabelDecoder, label_decoders
 
 
@@ -59,6 +59,6 @@ class SGMDecoder(LabelDecoder):
         taken = taken.scatter(1, previous[:, None], True)
         taken = torch.cat([taken[:, :-1], torch.zeros_like(taken[:, -1:])], dim=1)  # the start symbol is no label
         # masked as SGM masks its output; the share of <eos> is dropped, its row of the embedding is the start symbol's
-        masked = logits[:, 0].masked_fill(taken, float("-inf")).softmax(dim=-1)  # (R, L + 1)
+        masked = full_precision(logits[:, 0]).masked_fill(taken, float("-inf")).softmax(dim=-1)  # (R, L + 1)
         probs = torch.cat([masked[:, :-1], torch.zeros_like(masked[:, -1:])], dim=1)
         return logits[:, 0], replace(state, hidden=hidden, cell=cell, extra=(probs, taken, context[:, 0]))

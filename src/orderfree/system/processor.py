@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from .precision import FLOAT32, INSTRUCTIONS, processor_instructions
+
 # glibc's malloc.h
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 KEPT = 1 << 30  # bytes: blocks smaller than this are kept for the next update
@@ -44,15 +46,23 @@ def products() -> str | None:
         return None
 
 
-def use_processor(threads: int) -> None:
+# instructions up to those for bfloat16: without them oneDNN has nothing to round with
+LARGEST, WITHOUT_BFLOAT16 = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI"
+
+
+def use_processor(threads: int, precision: str = FLOAT32) -> None:
     """This many threads, and the faster of torch's two ways to multiply float32 matrices where both are exact.
 
     MKL, torch's usual way, leaves the widest instructions of a processor that is not Intel's unused; oneDNN does not
     (2.2 times as fast on an AMD EPYC). torch asks oneDNN only if told that bfloat16 is good enough; a processor
-    without matrix units computes in float32 all the same. A product whose factors bfloat16 cannot hold tells which it
-    is. With a GPU the setting would mean other things as well, so it is left alone."""
+    without instructions for bfloat16 computes in float32 all the same. One that has them is told not to use them,
+    unless `precision` is bfloat16, which needs them: this works until oneDNN has made its first product. A product
+    whose factors bfloat16 cannot hold tells whether all went well; if not, MKL multiplies. With a GPU the setting would
+    mean other things as well, so it is left alone."""
     for name in KERNEL_CACHES:
         os.environ.setdefault(name, KERNELS_KEPT)
+    if precision == FLOAT32 and (processor_instructions() or set()) & INSTRUCTIONS:
+        os.environ.setdefault(LARGEST, WITHOUT_BFLOAT16)
     import torch  # not at the top: --help reads this module and must be quick
 
     torch.set_num_threads(threads)

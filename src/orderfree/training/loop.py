@@ -23,6 +23,7 @@ from ..data.batching import batches_per_epoch, label_balanced, length_bucketed
 from ..decoding.search import searches
 from ..errors import TrainingError, out_of_memory
 from ..inference import Predictor
+from ..system.precision import BFLOAT16, multiplying_in_bfloat16
 from ..types import Batch, LossTerms, on_device
 from .distributed.processes import ALONE, Team
 from .distributed.sharding import clip, gathered, is_part, own, shard, whole
@@ -249,11 +250,13 @@ class Trainer:
         self.say(f"not enough memory for a whole batch: from now on computed in {self.progress.pieces} pieces")
 
     def losses(self, batch: Batch) -> LossTerms:
-        """By `step.py`, in the precision accelerate was asked for."""
+        """By `step.py`, in the precision of the config, or the one accelerate was asked for."""
         done = self.progress.update / self.total_updates
         weights = loss_weights(batch, self.balance)
-        with self.accelerator.autocast():
-            return losses(self.network, self.criterion, batch, done, weights, self.steps_of)
+        shorter = self.config.training.precision == BFLOAT16
+        device = batch.targets.device.type
+        products = multiplying_in_bfloat16(device) if shorter else self.accelerator.autocast()
+        return losses(self.network, self.criterion, batch, done, weights, self.steps_of, products)
 
     def to_device(self, batch: Batch) -> Batch:
         device = self.accelerator.device

@@ -36,6 +36,7 @@ from ..system.files import (
     write_json,
     writing_directory,
 )
+from ..system.precision import chosen_precision, refuse_unable
 from ..system.processor import use_processor
 from .card import model_card
 from .distributed.processes import Team
@@ -152,6 +153,7 @@ def _train(
     threads, before = config.training.threads or default_threads(), None
     if resume:
         config, threads, before, replaces = _reopen(out)
+    config = _with_precision(config, say)
     data = fingerprints(config, train_data, valid_data) if data is None else data
     if before is not None:
         _check_same_data(out, before, data)
@@ -165,7 +167,7 @@ def _train(
                 write_json(aside / RECORD, record)
                 if warm_start is not None:
                     copy_model(warm_start, aside / WARM)
-        use_processor(threads)
+        use_processor(threads, config.training.precision)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
         prepared, earlier = _prepared(config, train_data, valid_data, out, cache, say)
@@ -185,6 +187,14 @@ def _train(
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
     finish(trainer, out)
     return trained
+
+
+def _with_precision(config: Config, say: Callable[[str], None]) -> Config:
+    """With the precision that is used in the place of `auto`, so that a resumed run keeps it."""
+    precision = chosen_precision(config.training.precision)
+    if slow := refuse_unable(precision):
+        say(slow)
+    return config.model_copy(update={"training": config.training.model_copy(update={"precision": precision})})
 
 
 def _prepared(
@@ -218,7 +228,7 @@ def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, te
     record = json.loads(started.read_text(encoding="utf-8"))
     config = complete_config(record["config"], str(started))
     _check_same_data(out, record["data"], fingerprints(config, train_data, valid_data))
-    use_processor(int(record["threads"]))
+    use_processor(int(record["threads"]), config.training.precision)
 
     def silent(line: str) -> None:
         pass

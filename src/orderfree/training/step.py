@@ -4,7 +4,9 @@ score; losses."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,7 +18,18 @@ from ..nn.model import OrderFreeModel
 from ..nn.narrow import narrowed
 from ..objectives import SequenceObjective
 from ..objectives.multitask import Criterion, multitask
-from ..types import Batch, Candidates, EncoderOutput, LossTerms, LossWeights, ModelOutput, RolloutPlan, ScoredRollout
+from ..types import (
+    Batch,
+    Candidates,
+    DecoderState,
+    EncoderOutput,
+    LossTerms,
+    LossWeights,
+    ModelOutput,
+    RolloutPlan,
+    ScoredRollout,
+    full_precision,
+)
 from .candidates import draw_candidates
 
 
@@ -27,9 +40,12 @@ def losses(
     done: float = 0.0,
     weights: LossWeights = LossWeights(),  # noqa: B008  (frozen)
     count_steps: Callable[[Tensor], Tensor] = Tensor.sum,
+    products: AbstractContextManager[object] = nullcontext(),  # noqa: B008  (holds nothing)
 ) -> LossTerms:
-    """The losses of a batch when `done` (0 … 1) of training is done."""
-    output = forward(network, criterion, batch, done)
+    """The losses of a batch when `done` (0 … 1) of training is done. `products`: the precision of the networks; logits,
+    and so softmax and losses, are float32 in any."""
+    with products:
+        output = forward(network, criterion, batch, done)
     return multitask(criterion, output, batch.targets, weights, count_steps)
 
 
@@ -37,7 +53,7 @@ def forward(network: OrderFreeModel, criterion: Criterion, batch: Batch, done: f
     """The encoder runs once for both decoders. A second objective trains the label decoder's first stage."""
     few = _sampled_labels(criterion, batch)
     encoded = network.encoder(batch.inputs)
-    br_logits = network.br_decoder(encoded) if network.br_decoder is not None else None  # (B, L)
+    br_logits = full_precision(network.br_decoder(encoded)) if network.br_decoder is not None else None  # (B, L)
     decoder: SequenceDecoder | None = network.label_decoder
     if decoder is None or criterion.sequence is None:
         return ModelOutput(br_logits)
@@ -61,10 +77,16 @@ def score_rollout(
     Choosing needs no gradient, so it runs step by step without one; scoring then takes all steps in one call."""
     state = decoder.start(encoded)
     with torch.no_grad():
-        rollout = follow(plan, decoder.step, state, task)
+        rollout = follow(plan, partial(_step, decoder), state, task)
+    torch.clear_autocast_cache()  # of weights that were shortened without a gradient
     inputs = rollout.inputs(task.targets.shape[1])  # (B, K)
     logits = unroll_active(decoder, inputs, rollout.active, state)  # (B, K, L + 1)
     return ScoredRollout(rollout, logits)
+
+
+def _step(decoder: SequenceDecoder, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
+    logits, state = decoder.step(previous, state)
+    return full_precision(logits), state
 
 
 def rollout_task(

@@ -70,6 +70,7 @@ def test_every_cell_is_run_once_and_written_down(plan: Plan) -> None:
     assert set(mtl.curve[0].validation) >= set(mtl.test)
     assert mtl.updates == 8
     assert not mtl.cut_short
+    assert mtl.precision == mtl.config["training"]["precision"] == "float32"
     assert sum(row.examples for row in mtl.by_frequency["joint"]) == 40
     assert mtl.seconds.train > 0
 
