@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,25 @@ def test_pages_in_docs_are_those_of_the_result_files(pages, tmp_path: Path) -> N
     for name, text in texts(tmp_path).items():
         if name != "data.md":
             assert text == (pages.PAGES / name).read_text(encoding="utf-8"), f"{name}: run `make results`"
+
+
+def git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(ROOT), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    return answer.stdout if answer.returncode == 0 else None
+
+
+def test_every_result_names_a_commit_that_is_there_or_says_why_not() -> None:
+    from orderfree.experiments.results import load_results
+
+    if (git("rev-parse", "--is-shallow-repository") or "true").strip() == "true":
+        pytest.skip("the whole history is needed")
+    known = set((git("rev-list", "--all") or "").split())
+    for result in load_results(ROOT / "results"):
+        assert result.commit in known if result.commit else result.commit_note, result.identity
 
 
 def test_the_same_files_make_the_same_pages(pages, make_result, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class SelfCritical:
 
     def __init__(self, options: SelfCriticalOptions, rank: Tensor) -> None:
         self.options, self.rank = options, rank
+        self.warmup = options.warmup  # share of training whose weights are not kept in the end
 
     def plan(self, done: float) -> RolloutPlan:
         return RolloutPlan("teacher") if done < self.options.warmup else RolloutPlan("sample", baseline="best")

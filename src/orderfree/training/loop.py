@@ -107,6 +107,7 @@ class Trainer:
         self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
         self.total_updates *= descends
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
+        self.warmup_updates = getattr(self.criterion.sequence, "warmup", 0.0) * self.total_updates
         self.select_decoder = settings.select_decoder or preferred_decoder(self.config)
         self.validated_decoders = [
             decoder
@@ -298,11 +299,14 @@ class Trainer:
             found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
         score = found.scores[self.select_decoder][self.config.training.select_metric]
         progress = self.progress
+        counts = progress.update > self.warmup_updates
+        if counts and progress.best_update <= self.warmup_updates:
+            progress.best_score = None  # of the warm-up: what comes after it is the objective
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_update, progress.worse_validations = score, progress.update, 0
             self.best = on_host(self.network.state_dict())
         else:
-            progress.worse_validations += 1
+            progress.worse_validations += counts
         patience = self.config.training.patience
         impatient = patience is not None and progress.worse_validations >= patience
         progress.finished = self.ending.finish or progress.update >= self.total_updates or impatient
