@@ -19,7 +19,7 @@ def test_weights_from_before_the_policy_gradient_are_not_kept(tmp_path: Path, mo
     scores = iter([0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2])  # the first is the best of all
 
     def falling(*_: object) -> Validation:
-        return Validation({"beam": {"micro_f1": next(scores)}}, None)
+        return Validation({"beam": {"micro_f1": next(scores), "subset_accuracy": 0.0}}, None)
 
     monkeypatch.setattr(loop, "validate", falling)
     raw = {
