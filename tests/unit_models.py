@@ -17,6 +17,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "linear": {"leads": [2]},
     "hybrid": {"parts": {"linear": {}, "bilstm": {"hidden": 4, "embedding": 6, "layers": 1}}, "hidden": 8},
     "dense": {},
+    "transformer": {},
 }
 
 

@@ -17,7 +17,6 @@ manifest.json      size and SHA-256 of all of these, written last: a directory w
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -36,13 +35,14 @@ from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, ou
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
 from .system.files import fingerprint, write_json, write_text
+from .system.listed import AGAIN, MANIFEST, ListedFiles, check_files, plain_size, read_object
+from .system.pretrained import looking_up_nothing
 from .system.tensors import Misfit, with_weights, write_tensors
 
 FORMAT = 1
 # what every model directory holds besides the files of its featurizer
 WEIGHTS = "model.safetensors"
 FILES = ("config.json", "labels.json", WEIGHTS, "thresholds.json", "metrics.json", "README.md")
-LARGEST_JSON = 1 << 29  # bytes: half a gigabyte is read into several, and no vocabulary needs that
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
 
@@ -72,7 +72,7 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     if isinstance(trained.network, GraphModel):
         raise OrderfreeError("this model is an exported one, whose weights are in its graphs; copy its directory.")
     directory = Path(directory)
-    (directory / "manifest.json").unlink(missing_ok=True)
+    (directory / MANIFEST).unlink(missing_ok=True)
     content = {"format": FORMAT, "config": trained.config.model_dump(), "provenance": trained.provenance}
     write_json(directory / "config.json", content)
     write_json(directory / "labels.json", trained.labels.to_json())
@@ -88,27 +88,28 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
 
 def write_manifest(directory: Path, names: list[str], decisions: Decisions) -> None:
     manifest = {
-        name: {"bytes": (directory / name).stat().st_size, "sha256": fingerprint(directory / name)} for name in names
+        name: {"bytes": plain_size(directory / name), "sha256": fingerprint(directory / name)} for name in names
     }
     stored = {"thresholds": decisions.named_to_json()} if decisions.named else {}
-    write_json(directory / "manifest.json", {"format": FORMAT, "files": manifest, **stored})
+    write_json(directory / MANIFEST, {"format": FORMAT, "files": manifest, **stored})
 
 
 def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None:
     """Adds named thresholds to a finished model directory, in one atomic write; those of the same name are replaced."""
     check_directory(directory)
-    manifest = _read_json(directory / "manifest.json")
+    manifest = read_object(directory / MANIFEST)
     stored = manifest.get("thresholds", {}) | Decisions(named=named).named_to_json()
-    write_json(directory / "manifest.json", {**manifest, "thresholds": stored})
+    write_json(directory / MANIFEST, {**manifest, "thresholds": stored})
 
 
 def load_model(directory: Path | str) -> TrainedModel:
     """Files that come from anywhere: nothing in them runs, and whatever is wrong with them is one sentence."""
     directory = Path(directory)
-    listed = check_directory(directory)
+    files = check_directory(directory)
     try:
-        return _load(directory, listed)
-    except MissingLibraryError:
+        with looking_up_nothing():
+            return _load(files)
+    except (MissingLibraryError, ModelDirectoryError):
         raise
     except Misfit as error:
         raise ModelDirectoryError(f"{directory / WEIGHTS}: {error}; copy or train it again.") from None
@@ -119,14 +120,11 @@ def load_model(directory: Path | str) -> TrainedModel:
         raise ModelDirectoryError(f"{directory}: is damaged ({reason[:300]}); copy or train it again.") from None
 
 
-def _load(directory: Path, listed: set[str]) -> TrainedModel:
-    content = _read_json(directory / "config.json")
-    config = complete_config(content["config"], str(directory / "config.json"))
-    labels = LabelVocabulary.from_json(_read_json(directory / "labels.json"))
-    featurizer = featurizer_class(config).load(directory, config.data, encoder_options(config))
-    unlisted = [name for name in featurizer.files if (directory / name).exists() and name not in listed]
-    if unlisted:
-        raise ValueError(f"manifest.json does not list {unlisted[0]}")
+def _load(files: ListedFiles) -> TrainedModel:
+    content = read_object(files / "config.json")
+    config = complete_config(content["config"], str(files / "config.json"))
+    labels = LabelVocabulary.from_json(read_object(files / "labels.json"))
+    featurizer = featurizer_class(config).load(files, config.data, encoder_options(config))
     neighbours = getattr(bag_part(featurizer), "neighbours", None)
     if neighbours is not None and neighbours.labels != len(labels):
         raise ValueError(f"its neighbours have {neighbours.labels:,} labels, and labels.json {len(labels):,}")
@@ -134,14 +132,14 @@ def _load(directory: Path, listed: set[str]) -> TrainedModel:
     if scorer is not None and scorer.labels != len(labels):
         raise ValueError(f"its shortlists are of {scorer.labels:,} labels, and labels.json has {len(labels):,}")
     network: OrderFreeModel
-    if ENCODER in listed:  # exported: graphs in the place of weights
-        network = GraphModel(directory, listed, len(labels), int(content["provenance"]["exported"]["parameters"]))
+    if ENCODER in files:  # exported: graphs in the place of weights
+        network = GraphModel(files, len(labels), int(content["provenance"]["exported"]["parameters"]))
     else:
-        network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), directory / WEIGHTS)
-    metrics, provenance = _read_json(directory / "metrics.json"), dict(content["provenance"])
+        network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), files / WEIGHTS)
+    metrics, provenance = read_object(files / "metrics.json"), dict(content["provenance"])
     _check_told(metrics, provenance, decoders_of(config))
-    stored = _read_json(directory / "manifest.json").get("thresholds", {})
-    decided = _read_json(directory / "thresholds.json")
+    stored = read_object(files.directory / MANIFEST).get("thresholds", {})
+    decided = read_object(files / "thresholds.json")
     decisions = Decisions.from_json(decided, stored, len(labels), decoders_of(config))
     return TrainedModel(config, labels, featurizer, network, decisions, metrics, provenance)
 
@@ -158,19 +156,19 @@ def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: C
         raise ValueError(f"config.json holds no {wrong.replace('_', ' ')}")
 
 
-def check_directory(directory: Path) -> set[str]:
+def check_directory(directory: Path) -> ListedFiles:
     """The files of a model directory; what is not a finished and undamaged one is refused in one sentence."""
     if not directory.exists():
         raise ModelDirectoryError(f"{directory}: no such model directory; train one with `orderfree train … --out`.")
     if not directory.is_dir():
         raise ModelDirectoryError(f"{directory}: is a file, expected a model directory.")
-    if not (directory / "manifest.json").exists():
+    if not (directory / MANIFEST).exists():
         if (directory / TRAINING).exists():
             raise ModelDirectoryError(
                 f"{directory}: its training is not finished; go on with `orderfree train … --out {directory} --resume`."
             )
         raise ModelDirectoryError(f"{directory}: is not a model directory (it has no manifest.json).")
-    manifest = _read_json(directory / "manifest.json")
+    manifest = read_object(directory / MANIFEST)
     version = manifest.get("format")
     if not isinstance(version, int) or version > FORMAT:
         raise ModelDirectoryError(
@@ -178,48 +176,8 @@ def check_directory(directory: Path) -> set[str]:
         )
     files = manifest.get("files")
     if not isinstance(files, dict):
-        raise ModelDirectoryError(f"{directory}/manifest.json: is damaged; copy or train the model again.")
+        raise ModelDirectoryError(f"{directory / MANIFEST}: is damaged; {AGAIN}")
     for name in FILES:
         if name not in files and not (name == WEIGHTS and ENCODER in files):
-            raise ModelDirectoryError(
-                f"{directory}/manifest.json: does not list {name}; copy or train the model again."
-            )
-    for name, expected in files.items():
-        _check_file(directory, name, expected)
-    return set(files)
-
-
-def _check_file(directory: Path, name: str, expected: Any) -> None:
-    path = directory / name
-    if Path(name).name != name or "\0" in name or path.resolve().parent != directory.resolve():
-        raise ModelDirectoryError(f"{directory}/manifest.json: names a file outside the directory ({name!r}).")
-    if not path.is_file():
-        raise ModelDirectoryError(f"{directory}: {name} is missing; copy or train the model again.")
-    if path.suffix == ".json" and path.stat().st_size > LARGEST_JSON:
-        raise ModelDirectoryError(f"{path}: is larger than {LARGEST_JSON:,} bytes, more than any model needs.")
-    size = expected.get("bytes") if isinstance(expected, dict) else None
-    if path.stat().st_size != size:
-        raise ModelDirectoryError(
-            f"{path}: has {path.stat().st_size:,} bytes, expected {size:,}; it is truncated or was changed, "
-            "copy or train the model again."
-            if isinstance(size, int)
-            else f"{directory}/manifest.json: is damaged; copy or train the model again."
-        )
-    try:
-        found = fingerprint(path)
-    except OSError as error:
-        raise ModelDirectoryError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from None
-    if found != expected.get("sha256"):
-        raise ModelDirectoryError(f"{path}: does not match its checksum; copy or train the model again.")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelDirectoryError(f"{path.parent}: {path.name} is missing; copy or train the model again.") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelDirectoryError(f"{path}: cannot be read ({error}); copy or train the model again.") from None
-    if not isinstance(content, dict):
-        raise ModelDirectoryError(f"{path}: expected a JSON object; copy or train the model again.")
-    return content
+            raise ModelDirectoryError(f"{directory / MANIFEST}: does not list {name}; {AGAIN}")
+    return check_files(directory, files)

@@ -107,11 +107,13 @@ class Predictor:
         """Everything the searches need of one batch; the encoder runs once for all of them."""
         encoded = self.network.encoder(on_device(inputs, self.device))
         label_decoder, br_decoder = self.network.label_decoder, self.network.br_decoder
+        br_logits = br_decoder(encoded) if br_decoder is not None else None  # (B, L)
+        _refuse_nan(br_logits, encoded.scores)
         return DecodeInput(
             len(self.labels) if encoded.labels is None else encoded.labels.shape[1],
             label_decoder.step if label_decoder is not None else None,
             label_decoder.start(encoded) if label_decoder is not None else None,
-            br_decoder(encoded) if br_decoder is not None else None,
+            br_logits,
             scores=encoded.scores,
             labels=encoded.labels,
         )
@@ -127,7 +129,9 @@ class Predictor:
         limits = decision.limits(self.limits)
         if self.own_min_labels is not None:  # what the caller asks for precedes what is stored
             limits = replace(limits, min_labels=self.limits.min_labels)
-        return searches[decision.search](given, limits)
+        found = searches[decision.search](given, limits)
+        _refuse_nan(found.log_probs)
+        return found
 
     def decision(self, decoder: str) -> Decision:
         return self.trained.decisions.look_up(decoder)
@@ -278,6 +282,15 @@ class Predictor:
 def load(directory: Path | str) -> Predictor:
     """A trained model ready to predict: `orderfree.load("runs/news").predict(["wheat exports rose"])`."""
     return Predictor.load(directory)
+
+
+def _refuse_nan(*computed: Tensor | None) -> None:
+    """Numbers that are none would be sorted as if they were large: labels would be said that nothing speaks for."""
+    if any(values is not None and values.isnan().any() for values in computed):
+        raise OrderfreeError(
+            "the model computes scores that are not numbers: its weights or the features are far too large; check the "
+            "features, or train the model again with a lower training.learning_rate."
+        )
 
 
 def prediction_record(

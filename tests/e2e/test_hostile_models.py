@@ -14,9 +14,9 @@ from fuzz_models import fuzz, make_models, seal
 from safetensors.torch import load_file, save_file
 from test_bad_models import change_json
 
-from orderfree import checkpoint
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.inference import Predictor
+from orderfree.system import listed
 from orderfree.system.pretrained import empty_network
 from orderfree.types import Example
 from tiny_bert import tiny_encoder
@@ -109,8 +109,8 @@ def test_a_header_that_promises_more_than_there_is(directory: Path) -> None:
 
 def test_a_vocabulary_like_a_bomb(directory: Path) -> None:
     with open(directory / "tokenizer.json", "r+b") as file:
-        file.truncate(checkpoint.LARGEST_JSON + 1)  # a hole: it takes no space here either
-    refused(directory, "tokenizer.json", "is larger than 536,870,912 bytes")
+        file.truncate(listed.LARGEST[".json"] + 1)  # a hole: it takes no space here either
+    refused(directory, "tokenizer.json", "is larger than 268,435,456 bytes")
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/b", "..", ".", "", "x\0y"])

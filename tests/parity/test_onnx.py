@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from fuzz_models import seal
 
 from orderfree.build import build_network, complete_config, encoder_options, featurizer_class
 from orderfree.checkpoint import TrainedModel, load_model, save_model, store_thresholds
@@ -30,6 +31,7 @@ from orderfree.tools.export import export_onnx
 from orderfree.training.warm import copy_model
 from orderfree.types import Example
 
+onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")
 pytest.importorskip("onnxruntime")
 
@@ -154,3 +156,57 @@ def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert load_model(out).decisions.named == load_model(run).decisions.named
     app(["inspect", str(out), "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["parameters"] == load_model(run).network.parameter_count()
+
+
+def renamed_input(graph: Any) -> None:
+    before, graph.input[0].name = graph.input[0].name, "surprise"
+    for node in graph.node:
+        node.input[:] = ["surprise" if name == before else name for name in node.input]
+
+
+def another_shape(graph: Any) -> None:
+    made = graph.output[0].name
+    for node in graph.node:
+        node.output[:] = ["inside" if name == made else name for name in node.output]
+        node.input[:] = ["inside" if name == made else name for name in node.input]
+    axes = onnx.helper.make_tensor("axes_of_surprise", onnx.TensorProto.INT64, [1], [0])
+    graph.initializer.append(axes)
+    graph.node.append(onnx.helper.make_node("Unsqueeze", ["inside", "axes_of_surprise"], [made]))
+    graph.output[0].type.tensor_type.ClearField("shape")
+
+
+def not_a_number(graph: Any) -> None:
+    weights = next(w for w in graph.initializer if w.data_type == onnx.TensorProto.FLOAT and len(w.raw_data) > 8)
+    weights.raw_data = np.full(len(weights.raw_data) // 4, np.nan, np.float32).tobytes()
+
+
+def numbers_elsewhere(graph: Any) -> None:
+    weights = next(w for w in graph.initializer if w.data_type == onnx.TensorProto.FLOAT and len(w.raw_data) > 8)
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="elsewhere.bin")
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "part"),
+    [
+        (numbers_elsewhere, "br.onnx", "manifest.json does not list"),
+        (not_a_number, "br.onnx", "not finite"),
+        (renamed_input, "encoder.onnx", "asks for 'surprise'"),
+        (renamed_input, "start.onnx", "asks for 'surprise'"),
+        (renamed_input, "step.onnx", "asks for 'surprise'"),
+        (another_shape, "encoder.onnx", "makes 'states' of"),
+        (another_shape, "start.onnx", "makes 'hidden' of"),
+    ],
+)
+def test_graphs_of_a_stranger(
+    both: tuple[TrainedModel, Path], tmp_path: Path, change: Any, name: str, part: str
+) -> None:
+    directory = Path(shutil.copytree(both[1], tmp_path / "out"))
+    (directory / "elsewhere.bin").write_bytes(bytes(1 << 16))
+    model = onnx.load(directory / name)
+    change(model.graph)
+    (directory / name).write_bytes(model.SerializeToString())
+    seal(directory)
+    with pytest.raises(ModelDirectoryError, match=name) as caught:
+        list(Predictor.load(directory).predict(examples(3), ["beam", "br"]))
+    assert part in str(caught.value)

@@ -16,7 +16,7 @@ import typer
 from ..errors import OrderfreeError, out_of_memory
 from ..system.files import refusal
 from ..system.processor import keep_freed_memory
-from . import audit, commands, compare, experiments, export, report, serve, thresholds, tune
+from . import audit, commands, compare, experiments, export, report, serve, sign, thresholds, tune
 from .common import ending_on_signals, open_closed_streams
 from .data import data_app
 
@@ -63,6 +63,7 @@ for command in (
     *compare.ALL,
     *serve.ALL,
     *export.ALL,
+    *sign.ALL,
 ):
     app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
 for registered in data_app.registered_commands:

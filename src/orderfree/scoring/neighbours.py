@@ -10,6 +10,7 @@ import scipy.sparse
 import torch
 from safetensors.numpy import load_file
 
+from ..system.listed import Folder
 from ..system.tensors import write_tensors
 
 FILE = "neighbours.safetensors"  # in a model directory
@@ -113,7 +114,7 @@ class Neighbours:
         write_tensors(directory / FILE, {name: torch.from_numpy(values) for name, values in arrays.items()})
 
     @classmethod
-    def load(cls, directory: Path, nearest: int, terms: int) -> Neighbours:
+    def load(cls, directory: Folder, nearest: int, terms: int) -> Neighbours:
         """Numbers that point nowhere would be read beyond the end of memory: every one of them is looked at."""
         found = load_file(directory / FILE)
         bags = _checked(found["bags.weights"].astype(np.float32), found["bags.terms"], found["bags.ends"], terms)

@@ -185,7 +185,7 @@ def locked(directory: Path) -> Iterator[None]:
     """Keeps other processes out of an existing directory. The system lets go of the lock of a process that has died."""
     path = directory / LOCK
     while True:
-        file = open(path, "a+", encoding="utf-8")  # noqa: SIM115  open for as long as it is locked
+        file = _open_lock(path)  # for as long as it is locked
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -207,6 +207,20 @@ def locked(directory: Path) -> Iterator[None]:
             yield
         finally:
             path.unlink(missing_ok=True)
+
+
+def _open_lock(path: Path) -> IO[str]:
+    """A link is not followed and a pipe not waited for: what it leads to would be overwritten."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR):
+            raise
+        raise OrderfreeError(f"{path}: is not a regular file, expected one; remove it.") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OrderfreeError(f"{path}: is not a regular file, expected one; remove it.")
+    return open(descriptor, "r+", encoding="utf-8")
 
 
 def fingerprint(path: Path) -> str:

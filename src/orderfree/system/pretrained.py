@@ -9,6 +9,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +20,34 @@ from ..errors import ConfigError, MissingLibraryError
 NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
 # Keys by which transformers would fetch or run code that comes with a model, or with another one that it names.
 FOREIGN = re.compile(
-    r"auto_map|.*_implementation(_internal)?|quantization_config|use_kernels|backbone.*|.*kernel_config"
+    r"auto_map|.*_implementation(_internal)?|quantization_config|use_kernels|.*backbone.*|.*kernel_config|"
+    r"(.*_)?pretrained(_.*)?|(.*_)?name_or_path"
 )
 # Whole numbers in a config become loops and allocations: no published text encoder comes near these.
 LARGEST = {"layer": 1_000, "position": 1 << 20, "": 1 << 24}
 
 
+_looking_up = ContextVar("looking_up", default=True)
+
+
+@contextmanager
+def looking_up_nothing() -> Iterator[None]:
+    """Inside, no name of a pretrained encoder is looked up, neither on this machine nor on the Hub: a model that needs
+    one is refused."""
+    before = _looking_up.set(False)
+    try:
+        yield
+    finally:
+        _looking_up.reset(before)
+
+
 def pretrained_directory(name: str) -> Path:
     """Where a pretrained encoder lies: a directory, an installed package that holds one, or a download from the Hub."""
+    if not _looking_up.get():
+        raise ConfigError(
+            f"it names the pretrained encoder {name[:100]!r} and does not hold its architecture; nothing is looked up "
+            "while a model is loaded"
+        )
     directory = Path(name)
     if not directory.is_dir() and name.isidentifier():
         try:
@@ -85,6 +108,11 @@ def empty_network(architecture: dict[str, Any]) -> Any:
         from transformers import AutoConfig, AutoModel
     except ImportError:
         raise MissingLibraryError('pretrained encoders need: pip install "orderfree[transformers]".') from None
+    if not _reads_text(architecture["model_type"]):
+        raise ConfigError(
+            f"pretrained encoder of type {architecture['model_type']!r}: the installed transformers library knows no "
+            "text encoder of this type; choose another."
+        )
     settings = {key: value for key, value in architecture.items() if key != "model_type"}
     try:
         # some are published in half precision, which a CPU computes slowly and nothing here trains in
@@ -94,6 +122,14 @@ def empty_network(architecture: dict[str, Any]) -> Any:
     except (ValueError, KeyError) as error:
         reason = str(error).strip().splitlines()[0]
         raise ConfigError(f"pretrained encoder of type {architecture['model_type']!r}: {reason}") from None
+
+
+def _reads_text(model_type: Any) -> bool:
+    """Encoders of images look up networks to stand on; those of texts do not."""
+    from transformers.models.auto import modeling_auto as known
+
+    kinds = {*known.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *known.MODEL_FOR_MASKED_LM_MAPPING_NAMES}
+    return isinstance(model_type, str) and model_type in kinds
 
 
 def _refuse_tricks(architecture: dict[str, Any]) -> None:

@@ -52,8 +52,11 @@ def with_weights(build: Callable[[], Network], path: Path) -> Network:
         wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
         if wrong:
             raise Misfit(f"was made for other labels or another config ({wrong[0]} does not fit)")
+        weights = load_file(path)
+        if strange := next((n for n, w in weights.items() if w.is_floating_point() and not w.isfinite().all()), None):
+            raise Misfit(f"holds weights that are not finite ({strange})")
         network = build()
-        network.load_state_dict(load_file(path))
+        network.load_state_dict(weights)
     except (SafetensorError, OSError) as error:
         raise Misfit(f"cannot be read ({error})") from None
     return network

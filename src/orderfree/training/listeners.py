@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..system.files import explained, write_text
+from ..system.listed import read_plain
 from .state import Progress as RunProgress
 
 
@@ -46,7 +47,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     rows = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in read_plain(path).decode("utf-8", errors="replace").splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):

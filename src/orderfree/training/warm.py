@@ -16,6 +16,7 @@ from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder
 from ..nn.graphs import ENCODER
 from ..nn.model import OrderFreeModel
+from ..system.listed import MANIFEST
 
 WARM = "warm"  # a copy of the earlier model in the training state: a resumed run needs nothing else
 # what the earlier model has learned with, besides everything under `model`
@@ -41,12 +42,12 @@ def warm_config(earlier: Config, settings: list[str]) -> Config:
 
 def copy_model(directory: Path, target: Path) -> None:
     """All that `load_model` reads."""
-    if ENCODER in check_directory(directory):
+    files = check_directory(directory)
+    if ENCODER in files:
         raise OrderfreeError(f"{directory}: is an exported model, which cannot be trained; start from the run itself.")
     target.mkdir()
-    for path in directory.iterdir():
-        if path.is_file():
-            shutil.copyfile(path, target / path.name)
+    for name in (*files.names, MANIFEST):
+        shutil.copyfile(directory / name, target / name)
 
 
 def adopt_weights(network: OrderFreeModel, earlier: TrainedModel) -> None:

@@ -26,6 +26,7 @@ import numpy as np
 
 from ...config import DataConfig, Section
 from ...errors import DataError
+from ...system.listed import Folder
 from ...types import EncoderInput, Example
 
 Arrays = dict[str, np.ndarray]
@@ -59,7 +60,7 @@ class Featurizer(Protocol):
     def save(self, directory: Path) -> None: ...
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Section) -> Featurizer: ...
+    def load(cls, directory: Folder, data: DataConfig, options: Section) -> Featurizer: ...
 
 
 def encode_all(featurizer: Featurizer, examples: Sequence[Example]) -> list[Encoded]:

@@ -24,6 +24,7 @@ from ...scoring.neighbours import Neighbours
 from ...scoring.shortlist import FILE as SHORTLIST_FILE
 from ...scoring.shortlist import ShortlistScorer
 from ...system.files import write_json
+from ...system.listed import Folder
 from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
 from .embedder import FILES as EMBEDDER_FILES
@@ -226,7 +227,7 @@ class BagFeaturizer:
             self.scorer.save(directory)
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Section) -> BagFeaturizer:
+    def load(cls, directory: Folder, data: DataConfig, options: Section) -> BagFeaturizer:
         assert isinstance(options, BagOptions), "an encoder that reads bags has the options of bags"
         content: dict[str, Any] = json.loads((directory / "vocabulary.json").read_text(encoding="utf-8"))
         terms, size = content["terms"], int(content["size"])

@@ -16,7 +16,9 @@ import torch
 from tokenizers import Tokenizer
 from torch.nn import functional as F
 
+from ...errors import ConfigError
 from ...system.files import fingerprint, write_json, write_text
+from ...system.listed import Folder
 from ...system.pretrained import (
     NEEDED,
     empty_network,
@@ -26,7 +28,7 @@ from ...system.pretrained import (
     token_limit,
 )
 from ...system.tensors import Misfit, with_weights, write_tensors
-from .words import read_tokenizer, tokenizing
+from .stored_tokenizer import read_tokenizer, tokenizing
 
 CONFIG, TOKENIZER, WEIGHTS = "embedder.json", "embedder_tokenizer.json", "embedder.safetensors"  # in a model directory
 FILES = (CONFIG, TOKENIZER, WEIGHTS)
@@ -81,6 +83,12 @@ class Embedder:
     def _embed(self, texts: Sequence[str]) -> np.ndarray:
         with tokenizing():
             encoded = [encoding.ids for encoding in self.tokenizer.encode_batch(list(texts))]
+        highest = max((max(ids, default=0) for ids in encoded), default=0)
+        if highest >= self.network.get_input_embeddings().num_embeddings:
+            raise ConfigError(
+                "a text holds a token that the encoder of sentence embeddings has no vector for: its tokenizer belongs "
+                "to another encoder; copy or train the model again."
+            )
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda place: len(encoded[place]))  # little padding
         for start in range(0, len(order), BATCH):
@@ -101,7 +109,7 @@ class Embedder:
         write_tensors(directory / WEIGHTS, self.network.state_dict())
 
     @classmethod
-    def load(cls, directory: Path, tokens: int) -> Embedder:
+    def load(cls, directory: Folder, tokens: int) -> Embedder:
         architecture = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
         try:
             network = with_weights(lambda: empty_network(architecture), directory / WEIGHTS)

@@ -13,6 +13,7 @@ import torch
 from ...config import DataConfig, Section
 from ...errors import DataError
 from ...system.files import write_json
+from ...system.listed import Folder
 from ...types import DenseInput, Example
 from . import Arrays, Encoded
 
@@ -78,7 +79,7 @@ class FrameFeaturizer:
         write_json(directory / "features.json", content)
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Section) -> FrameFeaturizer:
+    def load(cls, directory: Folder, data: DataConfig, options: Section) -> FrameFeaturizer:
         content = json.loads((directory / "features.json").read_text(encoding="utf-8"))
         mean, deviation = (np.array(content[key], dtype=np.float64) for key in ("mean", "deviation"))
         if mean.ndim != 1 or mean.shape != deviation.shape or not np.isfinite(mean).all() or not (deviation > 0).all():

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...config import DataConfig
 from ...errors import ConfigError
+from ...system.listed import Folder
 from ...types import Example, HybridInput
 from . import Arrays, Encoded, Featurizer, encode_all, kinds
 
@@ -62,6 +63,6 @@ class HybridFeaturizer:
             part.save(directory)
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Any) -> HybridFeaturizer:
+    def load(cls, directory: Folder, data: DataConfig, options: Any) -> HybridFeaturizer:
         known, own = kinds(), options.part_options
         return cls({name: known[kind].load(directory, data, own[name]) for name, kind in options.input_kinds.items()})

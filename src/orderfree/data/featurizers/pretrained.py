@@ -10,13 +10,15 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from ...config import DataConfig, Section
-from ...errors import DataError
+from ...errors import ConfigError, DataError
+from ...system.listed import Folder
 from ...system.pretrained import pretrained_directory, token_limit
 from ...types import DenseInput, Example
 from . import Arrays, Encoded, needs_text
 from .embedder import FILES, Embedder
 from .frames import collate_frames
-from .words import WordFeaturizer, read_tokenizer, tokenizing
+from .stored_tokenizer import read_tokenizer, tokenizing
+from .words import WordFeaturizer
 
 
 class WordpieceFeaturizer(WordFeaturizer):
@@ -28,6 +30,8 @@ class WordpieceFeaturizer(WordFeaturizer):
         tokenizer.enable_truncation(token_limit(options.tokens, options.architecture))
         self.padding = int((tokenizer.padding or {}).get("pad_id", 0))
         tokenizer.no_padding()
+        if self.padding >= self.embeddings:
+            raise ConfigError(f"the tokenizer pads with token {self.padding:,}, which its encoder has no vector for.")
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Any) -> WordpieceFeaturizer:
@@ -50,7 +54,7 @@ class WordpieceFeaturizer(WordFeaturizer):
         return [(start, end) if end > start else None for start, end in offsets] or [None]
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Any) -> WordpieceFeaturizer:
+    def load(cls, directory: Folder, data: DataConfig, options: Any) -> WordpieceFeaturizer:
         return cls(read_tokenizer(directory / "tokenizer.json"), options)
 
 
@@ -85,5 +89,5 @@ class EmbeddingFeaturizer:
         self.embedder.save(directory)
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Section) -> EmbeddingFeaturizer:
+    def load(cls, directory: Folder, data: DataConfig, options: Section) -> EmbeddingFeaturizer:
         return cls(Embedder.load(directory, options.tokens))  # type: ignore[attr-defined]

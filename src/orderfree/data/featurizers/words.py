@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, trainers
 
 from ...config import DataConfig, Section
-from ...errors import ConfigError
 from ...system.files import write_text
+from ...system.listed import Folder
 from ...types import Example, TokenInput
 from . import Arrays, Encoded, needs_text
-
-UNKNOWN, PADDING = "[UNK]", "[PAD]"
+from .stored_tokenizer import PADDING, UNKNOWN, read_word_tokenizer, tokenizing, word_tokenizer
 
 
 class WordFeaturizer:
@@ -39,10 +37,7 @@ class WordFeaturizer:
 
     @classmethod
     def fit(cls, examples: Iterable[Example], data: DataConfig, options: Section) -> WordFeaturizer:
-        tokenizer = Tokenizer(models.WordLevel(unk_token=UNKNOWN))
-        steps = [normalizers.NFC(), *([normalizers.Lowercase()] if data.lowercase else [])]
-        tokenizer.normalizer = normalizers.Sequence(steps)
-        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer = word_tokenizer({}, data.lowercase)
         trainer = trainers.WordLevelTrainer(
             vocab_size=data.vocabulary_size,
             min_frequency=data.min_count,
@@ -86,22 +81,5 @@ class WordFeaturizer:
         write_text(directory / "tokenizer.json", self.tokenizer.to_str(pretty=False))
 
     @classmethod
-    def load(cls, directory: Path, data: DataConfig, options: Section) -> WordFeaturizer:
-        return cls(read_tokenizer(directory / "tokenizer.json"), data.max_words)
-
-
-@contextmanager
-def tokenizing() -> Iterator[None]:
-    """A tokenizer can be read and still fail on a text."""
-    try:
-        yield
-    except Exception as error:  # the library raises nothing narrower
-        raise ConfigError(f"the tokenizer of this model is damaged ({error}); copy or train the model again.") from None
-
-
-def read_tokenizer(path: Path) -> Tokenizer:
-    content = path.read_text(encoding="utf-8")
-    try:
-        return Tokenizer.from_str(content)
-    except Exception as error:  # the library raises nothing narrower
-        raise ConfigError(f"{path}: is no tokenizer ({error}); copy it again.") from None
+    def load(cls, directory: Folder, data: DataConfig, options: Section) -> WordFeaturizer:
+        return cls(read_word_tokenizer(directory / "tokenizer.json"), data.max_words)

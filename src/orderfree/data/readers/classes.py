@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import DataError
-from .source import Source
+from .source import STDIN, Source
 
+LARGEST = 1 << 26  # bytes
 NAME_COLUMNS = ("display_name", "name", "label")  # AudioSet's class_labels_indices.csv has the first
 
 
@@ -23,6 +24,10 @@ class ClassList:
     def read(cls, path: str) -> ClassList:
         """One name a line, or a CSV file with an index (0, 1, … in order) and a name: index,mid,display_name."""
         source = Source(path, labelled=True)
+        if path == STDIN or (Path(path).exists() and not Path(path).is_file()):
+            raise source.error("is not a regular file, expected one: a class list is read more than once.")
+        if Path(path).is_file() and Path(path).stat().st_size > LARGEST:
+            raise source.error(f"is larger than {LARGEST:,} bytes, which no class list needs; check data.classes.")
         lines = [line for line in source.lines() if line.strip()]
         source.line = None
         if not lines:
