@@ -35,7 +35,7 @@ from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, ou
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
 from .system.files import fingerprint, write_json, write_text
-from .system.listed import AGAIN, MANIFEST, ListedFiles, check_files, plain_size, read_object
+from .system.listed import AGAIN, MANIFEST, ListedFiles, check_files, is_number, is_score, plain_size, read_object
 from .system.pretrained import looking_up_nothing
 from .system.tensors import Misfit, with_weights, write_tensors
 
@@ -149,8 +149,10 @@ def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: C
     default = metrics.get("default")
     chosen = {} if default is None else {str(default["search"]): default["scores"]}
     for decoder, scores in (*metrics.get("validation", {}).items(), *chosen.items()):
-        if decoder not in decoders or not all(isinstance(value, int | float) for value in scores.values()):
+        if decoder not in decoders or not all(map(is_score, scores.values())):
             raise ValueError(f"metrics.json holds scores of {decoder!r} that are none")
+    if not all(is_number(metrics.get(key, 0)) for key in ("update", "updates")):
+        raise ValueError("metrics.json does not hold how many updates there were")
     kinds = {"train_examples": int, "valid_examples": int, "data": dict, "versions": dict}
     if wrong := next((key for key, kind in kinds.items() if not isinstance(provenance.get(key, kind()), kind)), None):
         raise ValueError(f"config.json holds no {wrong.replace('_', ' ')}")

@@ -26,7 +26,7 @@ from .checkpoint import TrainedModel, save_model
 from .config import Config
 from .data.arrays import Labelling, feature_examples, is_text, refuse_tables_of_text, text_examples, texts_of
 from .decisions import BEST
-from .errors import OrderfreeError
+from .errors import ModelDirectoryError, OrderfreeError
 from .inference import Predictor
 from .system.files import write_text, writing_directory
 from .system.processor import products
@@ -197,7 +197,11 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         settings = {f"{section}.{key}": value for section, keys in config.items() for key, value in keys.items()}
         loaded = cls(settings=settings, random_state=seed)
         loaded.history_ = read_history(Path(directory) / "history.jsonl")
-        loaded._adopt(predictor.trained)
+        try:
+            loaded._adopt(predictor.trained)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+            raise ModelDirectoryError(f"{directory}: is no model of a classifier ({reason}); train it again.") from None
         return loaded
 
     def __sklearn_tags__(self) -> Tags:
@@ -212,14 +216,14 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
     def _adopt(self, trained: TrainedModel) -> None:
         """Takes a trained model for this classifier's own."""
         face = trained.provenance.get(FACE, {})
-        classes = np.array(face.get("classes", sorted(trained.labels.names)))
-        self._labelling = Labelling(face.get("kind", "lists"), classes)
+        names = trained.labels.names
+        self._labelling = Labelling.stored(face.get("kind", "lists"), face.get("classes", sorted(names)), names)
         self._text = face.get("features") is None
         if not self._text:
-            self.n_features_in_ = face["features"]
+            self.n_features_in_ = int(face["features"])
         if face.get("feature_names") is not None:
             self.feature_names_in_ = np.array(face["feature_names"], dtype=object)
-        self.classes_ = classes
+        self.classes_ = self._labelling.classes
         self.n_validation_ = int(trained.provenance["valid_examples"])
         self.predictor_ = Predictor(trained)
 

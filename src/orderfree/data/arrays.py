@@ -16,6 +16,7 @@ from ..types import Example, SparseVector
 from .label_checks import forgotten_separator
 
 Names = tuple[str, ...]
+KINDS = ("lists", "array", "dense", "sparse", "column")
 
 
 def is_text(inputs: Any) -> bool:
@@ -93,6 +94,16 @@ class Labelling:
         return tuple(str(name) for name in self.classes.tolist())
 
     @classmethod
+    def stored(cls, kind: Any, classes: Any, known: Sequence[str]) -> Labelling:
+        """What a file says of another y; `known` are the labels of its model. Anything else is a ValueError."""
+        if kind not in KINDS or not isinstance(classes, list):
+            raise ValueError("it does not say how its labels were given")
+        labelling = cls(kind, as_classes(classes))
+        if not set(known) <= set(labelling.names):
+            raise ValueError("its classes are not the labels of its model")
+        return labelling
+
+    @classmethod
     def of(cls, y: Any) -> Labelling:
         if _is_lists(y):
             return cls("lists" if isinstance(y, list | tuple) else "array", _distinct(_rows(y)))
@@ -109,6 +120,8 @@ class Labelling:
                 raise ValueError("y is a matrix with something other than 0 and 1; write 1 for each label it has.")
             classes = np.arange(matrix.shape[1]) if columns is None else np.array(list(columns))
             return cls("sparse" if sparse.issparse(y) else "dense", classes)
+        if y.dtype == object:  # of several types, which have no order
+            return cls("column", _distinct([[label] for label in column_or_1d(y, warn=True).tolist()]))
         check_classification_targets(y)
         classes = np.unique(column_or_1d(y, warn=True))
         if separator := forgotten_separator(Counter(map(str, classes.tolist())), ""):
@@ -132,7 +145,7 @@ class Labelling:
     def read(self, y: Any) -> list[Names]:
         """The labels of every example, by name."""
         if self.kind in ("lists", "array"):
-            return [tuple(map(str, _in_order(row))) for row in _rows(y)]
+            return [tuple(str(_plain(label)) for label in _in_order(row)) for row in _rows(y)]
         if self.kind == "column":
             return [(str(label),) for label in np.asarray(y).ravel().tolist()]
         return self._named((y if sparse.issparse(y) else np.asarray(y)) == 1)
@@ -206,11 +219,28 @@ def _is_nan(value: Any) -> bool:
 
 
 def _distinct(rows: Sequence[Iterable[Any]]) -> np.ndarray:
-    distinct = {label for row in rows if row is not None for label in row}
-    if len({str(label) for label in distinct}) < len(distinct):
-        raise ValueError("y holds labels that are written the same, such as 1 and '1'; name each in one way.")
-    strings = all(isinstance(label, str) for label in distinct)
-    return np.array(sorted(distinct, key=None if strings else str), dtype=None if strings else object)
+    """All labels, by the names they have in a model."""
+    distinct: dict[str, Any] = {}
+    for label in (_plain(label) for row in rows if row is not None for label in row):
+        if not isinstance(label, str | int | float):
+            raise ValueError(
+                f"y holds the label {label!r}, a {type(label).__name__}; name each label by a string or a number."
+            )
+        if type(distinct.setdefault(str(label), label)) is not type(label):
+            raise ValueError("y holds labels that are written the same, such as 1 and '1'; name each in one way.")
+    return as_classes([distinct[name] for name in sorted(distinct)])
+
+
+def _plain(label: Any) -> Any:
+    """A NumPy number or string as Python's own."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def as_classes(labels: list[Any]) -> np.ndarray:
+    """Labels as an array; where they are not all strings, or not all numbers, each stays what it is."""
+    if all(isinstance(label, str) for label in labels):
+        return np.array(labels, dtype=None if labels else object)
+    return _object_array(labels)
 
 
 def _object_array(rows: Sequence[Any]) -> np.ndarray:

@@ -26,6 +26,9 @@ from .model import OrderFreeModel
 ENCODER, START, STEP, BR = "encoder.onnx", "start.onnx", "step.onnx", "br.onnx"
 GRAPHS = (ENCODER, START, STEP, BR)
 ENCODED = ("states", "mask", "final_hidden", "scores")
+# of what a graph makes; what a decoder remembers besides may be anything
+NUMBERS = ("states", "final_hidden", "scores", "hidden", "cell", "logits")
+TYPES = {"mask": torch.bool, **dict.fromkeys(NUMBERS, torch.float32)}
 
 
 def named_inputs(inputs: EncoderInput) -> dict[str, Tensor]:
@@ -82,7 +85,7 @@ class Graph:
             raise self.misfit(f"cannot be run ({_first_line(error)})") from None
         found = {name: torch.from_numpy(values) for name, values in zip(self.outputs, made, strict=True)}
         for name, values in found.items():
-            if values.dtype != (torch.bool if name == "mask" else torch.float32):
+            if values.dtype != TYPES.get(name.removesuffix("_next"), values.dtype):
                 raise self.misfit(f"makes {name!r} of type {values.dtype}")
         return found
 

@@ -187,7 +187,7 @@ def learning_curves(history: list[dict[str, Any]], decoders: list[str], metric: 
             if name.startswith("loss") and value is not None:
                 losses[name.removeprefix("loss").removeprefix("_") or "total"].append((row["update"], value))
         for decoder, scores in row.get("validation", {}).items():
-            if scores.get(metric) is not None:
+            if scores.get(metric) is not None and not math.isnan(scores[metric]):
                 validations[decoder].append((row["update"], scores[metric]))
     thin = {name: thinned(points) for name, points in losses.items()}
     grouped = max((size for _, size in thin.values()), default=1)

@@ -18,6 +18,7 @@ AGAIN = "copy or train the model again."
 # Most bytes of a file, by the end of its name. A graph without data of its own beside it cannot be larger than this.
 LARGEST = {".json": 1 << 28, ".jsonl": 1 << 26, ".onnx": 1 << 31, ".safetensors": 1 << 36}
 LARGEST_OTHER = 1 << 24
+LARGEST_NUMBER = 1e15  # of a score, a loss or a count
 
 
 class Folder(Protocol):
@@ -96,6 +97,16 @@ def read_plain(path: Path) -> bytes:
             return file.read(LARGEST.get(path.suffix, LARGEST_OTHER))
     except OSError as error:
         raise ModelDirectoryError(f"{path}: cannot be read ({error.strerror}); check its permissions.") from None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value of a JSON file is a number that can be printed and drawn."""
+    return isinstance(value, int | float) and -LARGEST_NUMBER <= value <= LARGEST_NUMBER
+
+
+def is_score(value: Any) -> bool:
+    """The same, or NaN: there was nothing to judge."""
+    return is_number(value) or value != value
 
 
 def read_object(path: Path) -> dict[str, Any]:

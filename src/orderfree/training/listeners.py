@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ..system.files import explained, write_text
-from ..system.listed import read_plain
+from ..system.listed import is_number, is_score, read_plain
 from .state import Progress as RunProgress
 
 
@@ -52,14 +52,17 @@ def read_history(path: Path) -> list[dict[str, Any]]:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and type(row.get("update")) is int and _are_scores(row.get("validation")):
+        if not isinstance(row, dict) or type(row.get("update")) is not int or not is_number(row["update"]):
+            continue
+        losses = [value for name, value in row.items() if name.startswith("loss") and value is not None]
+        if all(map(is_number, losses)) and _are_scores(row.get("validation")):
             rows.append(row)
     return rows
 
 
 def _are_scores(found: Any) -> bool:
     rows = list(found.values()) if isinstance(found, dict) else [None]
-    return all(isinstance(row, dict) and all(isinstance(value, int | float) for value in row.values()) for row in rows)
+    return all(isinstance(row, dict) and all(map(is_score, row.values())) for row in rows)
 
 
 class ProgressLines:
