@@ -16,6 +16,7 @@ import torch
 from safetensors.numpy import load_file
 from scipy import sparse
 
+from ..system.listed import Folder
 from ..system.tensors import write_tensors
 from .hard_negatives import Examples, SolverOptions, hard_negatives, largest_products, solve_classifiers
 from .neighbours import of_length_one
@@ -129,7 +130,7 @@ class ShortlistScorer:
         }
 
     @classmethod
-    def load(cls, directory: Path, terms: int) -> ShortlistScorer:
+    def load(cls, directory: Folder, terms: int) -> ShortlistScorer:
         """ValueError where the file does not fit a model of so many terms. Every index is checked: one that points
         nowhere would be read beyond the end of memory."""
         arrays = load_file(directory / FILE)

@@ -44,6 +44,11 @@ class ListedFiles:
         return name in self.names
 
 
+def holds(folder: Folder, name: str) -> bool:
+    """Whether a directory has this file; of listed files, whether it is one of them, whatever else lies there."""
+    return name in folder if isinstance(folder, ListedFiles) else (folder / name).exists()
+
+
 def check_files(directory: Path, files: dict[str, Any]) -> ListedFiles:
     """`files`: what a manifest says of each. Sizes and checksums are compared, and nothing else is read of them."""
     for name, expected in files.items():

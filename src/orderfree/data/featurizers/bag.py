@@ -24,7 +24,7 @@ from ...scoring.neighbours import Neighbours
 from ...scoring.shortlist import FILE as SHORTLIST_FILE
 from ...scoring.shortlist import ShortlistScorer
 from ...system.files import write_json
-from ...system.listed import Folder
+from ...system.listed import Folder, holds
 from ...types import BagInput, Example, SparseVector
 from . import Arrays, Encoded
 from .embedder import FILES as EMBEDDER_FILES
@@ -235,7 +235,7 @@ class BagFeaturizer:
             raise ValueError("vocabulary.json does not hold one finite weight for each of its terms")
         embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
         featurizer = cls(terms, size, data, options, embedder)
-        if (directory / SHORTLIST_FILE).exists():
+        if holds(directory, SHORTLIST_FILE):
             featurizer.scorer = ShortlistScorer.load(directory, featurizer.input_size)
         elif nearest := getattr(options, "neighbours", 0):
             featurizer.neighbours = Neighbours.load(directory, nearest, size)
