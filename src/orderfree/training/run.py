@@ -43,6 +43,7 @@ from .distributed.processes import Team
 from .listeners import History, ProgressLines, TensorBoard
 from .loop import Listener, Stop, Trainer
 from .prepare import PRETRAINED, Data, Prepared, as_data, fingerprints, prepare
+from .request import Request
 from .solve import solve_again, start_encoder
 from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
@@ -94,99 +95,77 @@ def train(
     of every update and validation."""
     config = as_config(config)
     train_data, valid_data = as_data(train_data, config), None if valid_data is None else as_data(valid_data, config)
-    out = Path(out)
-    warm_start = None if warm_start is None else Path(warm_start)
-    say = say or _log
-    team = Team.join()
-    if not team.leads:
-        return _assist(train_data, valid_data, out, stop or Stop(), team)
-    if warm_start is not None and warm_start.resolve() == out.resolve():
-        raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
-    if resume and overwrite:
-        raise OrderfreeError("--resume goes on with the run in --out and --overwrite replaces it; give one of them.")
-    if out.exists() and not out.is_dir():
-        raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
-    data = None if resume else fingerprints(config, train_data, valid_data)  # what cannot be read leaves no trace
-    folder = Path(train_data).resolve() if isinstance(train_data, str | Path) else None
-    if folder is not None and folder.is_dir() and out.resolve().is_relative_to(folder):
-        raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
+    request = Request(
+        train_data=train_data,
+        valid_data=valid_data,
+        out=Path(out),
+        resume=resume,
+        overwrite=overwrite,
+        warm_start=None if warm_start is None else Path(warm_start),
+        say=say or _log,
+        stop=stop or Stop(),
+        progress=progress,
+        listeners=listeners,
+        team=Team.join(),
+    )
+    if not request.team.leads:
+        return _assist(train_data, valid_data, request.out, request.stop, request.team)
+    request.refuse_contradictions()
+    data = None if resume else request.fingerprints(config)  # what cannot be read leaves no trace
     with ExitStack() as stack:
-        with explained(out):
-            stack.enter_context(making_directory(out))
-            stack.enter_context(locked(out))
-        return _train(
-            config,
-            train_data,
-            valid_data,
-            out,
-            data,
-            resume,
-            overwrite,
-            say,
-            stop,
-            progress,
-            warm_start,
-            listeners,
-            team,
-        )
+        with explained(request.out):
+            stack.enter_context(making_directory(request.out))
+            stack.enter_context(locked(request.out))
+        return _train(config, request, data)
 
 
-def _train(
-    config: Config,
-    train_data: Data,
-    valid_data: Data | None,
-    out: Path,
-    data: dict[str, str] | None,
-    resume: bool,
-    overwrite: bool,
-    say: Callable[[str], None],
-    stop: Stop | None,
-    progress: bool,
-    warm_start: Path | None,
-    listeners: Sequence[Listener],
-    team: Team,
-) -> TrainedModel:
+def _train(config: Config, request: Request, data: dict[str, str] | None) -> TrainedModel:
+    out, resume, say = request.out, request.resume, request.say
     if not resume:
         _put_back(out)
-    present = _present(out, resume, overwrite)
+    present = _present(out, resume, request.overwrite)
     replaces = fingerprint(out / "manifest.json") if "manifest.json" in present else None
     threads, before = config.training.threads or default_threads(), None
     if resume:
         config, threads, before, replaces = _reopen(out)
     config = _with_precision(config, say)
-    data = fingerprints(config, train_data, valid_data) if data is None else data
+    data = request.fingerprints(config) if data is None else data
     if before is not None:
         _check_same_data(out, before, data)
     with explained(out) if resume else _starting(out, present):
         if not resume:
-            parts = {"train": train_data, "valid": valid_data}
-            files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
-            record = {"config": config.model_dump(), "files": files, "data": data, "threads": threads}
-            record["replaces"] = replaces  # the model that stays in place until this one is whole
-            with writing_directory(out / TRAINING) as aside:
-                write_json(aside / RECORD, record)
-                if warm_start is not None:
-                    copy_model(warm_start, aside / WARM)
+            _record_start(config, request, {"data": data, "threads": threads, "replaces": replaces})
         use_processor(threads, config.training.precision)
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
-        prepared, earlier = _prepared(config, train_data, valid_data, out, cache, say)
-        if fingerprints(config, train_data, valid_data) != data:
-            changed = train_data if isinstance(train_data, str | Path) else None
+        prepared, earlier = _prepared(config, request.train_data, request.valid_data, out, cache, say)
+        if request.fingerprints(config) != data:
+            changed = request.train_data if isinstance(request.train_data, str | Path) else None
             raise DataError("was changed while it was read; start again when nobody writes to it.", changed)
         network = _network(config, prepared, earlier, cache, say)
-    team.wait()  # the others find everything in the directory
+    request.team.wait()  # the others find everything in the directory
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
-    trainer = Trainer(trained, prepared, out / TRAINING, stop=stop or Stop(), say=say, team=team)
+    trainer = Trainer(trained, prepared, out / TRAINING, stop=request.stop, say=say, team=request.team)
     curves = out if replaces is None else out / TRAINING
-    trainer.listeners = [*_listeners(config, curves, trainer.select_decoder, progress, say is _log), *listeners]
+    shown = _listeners(config, curves, trainer.select_decoder, request.progress, say is _log)
+    trainer.listeners = [*shown, *request.listeners]
     with _stopping_cleanly(trainer.stop):
         if not trainer.fit():
             raise Interrupted(f"stopped at update {trainer.progress.update:,} of {trainer.total_updates:,}; saved")
     finish(trainer, out)
     return trained
+
+
+def _record_start(config: Config, request: Request, started: dict[str, Any]) -> None:
+    """What a resumed run needs. `replaces` of it: the model that stays in place until this one is whole."""
+    parts = {"train": request.train_data, "valid": request.valid_data}
+    files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
+    with writing_directory(request.out / TRAINING) as aside:
+        write_json(aside / RECORD, {"config": config.model_dump(), "files": files, **started})
+        if request.warm_start is not None:
+            copy_model(request.warm_start, aside / WARM)
 
 
 def _with_precision(config: Config, say: Callable[[str], None]) -> Config:

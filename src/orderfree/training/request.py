@@ -1,0 +1,47 @@
+"""What one call of `train` asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..config import Config
+from ..errors import OrderfreeError
+from .distributed.processes import Team
+from .loop import Listener, Stop
+from .prepare import Data, fingerprints
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The arguments of one call of `train`, apart from the config."""
+
+    train_data: Data
+    valid_data: Data | None
+    out: Path
+    resume: bool
+    overwrite: bool
+    warm_start: Path | None
+    say: Callable[[str], None]
+    stop: Stop
+    progress: bool
+    listeners: Sequence[Listener]
+    team: Team
+
+    def refuse_contradictions(self) -> None:
+        out, folder = self.out, self.train_data
+        if self.warm_start is not None and self.warm_start.resolve() == out.resolve():
+            raise OrderfreeError(f"{out}: is the earlier model itself; write the new one to another directory.")
+        if self.resume and self.overwrite:
+            raise OrderfreeError(
+                "--resume goes on with the run in --out and --overwrite replaces it; give one of them."
+            )
+        if out.exists() and not out.is_dir():
+            raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
+        is_folder = isinstance(folder, str | Path) and Path(folder).is_dir()
+        if is_folder and out.resolve().is_relative_to(Path(str(folder)).resolve()):
+            raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
+
+    def fingerprints(self, config: Config) -> dict[str, str]:
+        return fingerprints(config, self.train_data, self.valid_data)
