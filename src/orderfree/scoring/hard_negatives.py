@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
 from sparse_dot_topn import sp_matmul_topn
 
 CENTROID_TERMS = 200  # heaviest terms of a centroid
-CONFUSED_LABELS = 100  # labels to which an example is most similar: it is a hard negative of those it does not have
 RANDOM_NEGATIVES = 500  # examples that every label is solved on besides
 SMALLEST_WEIGHT = 0.05  # weights below this are left out of the solution
 
 
 TOLERANCE, ITERATIONS = 0.1, 50  # of liblinear's dual solver: more changes no metric by .001
-
-
-@dataclass(frozen=True, slots=True)
-class SolverOptions:
-    c: float  # liblinear's C
-    positive_weights: np.ndarray  # (L,) what an example that has the label weighs against one that has not
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +40,17 @@ class Examples:
         return Examples(self.bags[rows], self.targets[rows], self.weights[rows], self.unknown[rows])
 
 
-def hard_negatives(bags: sparse.csr_matrix, targets: sparse.csr_matrix) -> sparse.csr_matrix:
-    """(N, L) sparse: the labels whose centroid each example is most similar to, its own labels included."""
-    sums = sparse.csr_matrix(targets.T.astype(np.float32) @ bags)  # (L, V)
-    for start, end in zip(sums.indptr[:-1], sums.indptr[1:], strict=True):
+def label_centroids(examples: Examples) -> sparse.csr_matrix:
+    """(V, L) sparse: the heaviest terms of the summed examples of each label, a vector of length 1."""
+    sums = sparse.csr_matrix(examples.targets.T.astype(np.float32) @ examples.bags)  # (L, V)
+    for start, end in pairwise(sums.indptr):
         if end - start > CENTROID_TERMS:
             weights = sums.data[start:end]
             weights[weights < np.partition(weights, -CENTROID_TERMS)[-CENTROID_TERMS]] = 0.0
     sums.eliminate_zeros()
     lengths = np.sqrt(np.asarray(sums.multiply(sums).sum(axis=1))).ravel()  # (L,)
     sums.data /= np.repeat(np.maximum(lengths, 1e-12), np.diff(sums.indptr)).astype(np.float32)
-    return largest_products(bags, sums.T.tocsr(), CONFUSED_LABELS)
+    return sums.T.tocsr()
 
 
 def largest_products(left: sparse.csr_matrix, right: sparse.csr_matrix, top: int) -> sparse.csr_matrix:
@@ -68,15 +62,15 @@ def largest_products(left: sparse.csr_matrix, right: sparse.csr_matrix, top: int
     return products
 
 
-def solve_classifiers(
-    examples: Examples, negatives: sparse.csr_matrix, seed: int, options: SolverOptions
-) -> sparse.csr_matrix:
-    """(V + 1, L) sparse weights, the biases in the last row. A label without an example keeps a margin of -1."""
+def solve_classifiers(examples: Examples, confused: sparse.csr_matrix, seed: int, c: float) -> sparse.csr_matrix:
+    """(V + 1, L) sparse weights, the biases in the last row. A label without an example keeps a margin of -1.
+
+    confused (N, L): the labels that an example is similar to. It is a hard negative of those it does not have."""
     from sklearn.exceptions import ConvergenceWarning
 
     features = sparse.csr_matrix(examples.bags, dtype=np.float64)  # liblinear knows no other type
     terms, labels = features.shape[1], examples.targets.shape[1]
-    having, similar, unknown = (sparse.csc_matrix(m) for m in (examples.targets, negatives, examples.unknown))
+    having, similar, unknown = (sparse.csc_matrix(m) for m in (examples.targets, confused, examples.unknown))
     count = min(RANDOM_NEGATIVES, len(examples))
     drawn = np.random.default_rng(seed).choice(len(examples), count, replace=False)
     columns, values = [], []
@@ -89,8 +83,7 @@ def solve_classifiers(
             truth = np.isin(rows, positive)
             weights, bias = np.zeros(terms), -1.0
             if truth.any() and not truth.all():
-                heavy = float(options.positive_weights[label])
-                weights, bias = _solve(features[rows], truth, examples.weights[rows], options.c, heavy)
+                weights, bias = _solve(features[rows], truth, examples.weights[rows], c)
             kept = np.flatnonzero(np.abs(weights) >= SMALLEST_WEIGHT)
             columns.append(np.append(kept, terms))
             values.append(np.append(weights[kept], bias))
@@ -104,13 +97,10 @@ def _rows_of(matrix: sparse.csc_matrix, label: int) -> np.ndarray:
     return rows
 
 
-def _solve(
-    features: sparse.csr_matrix, truth: np.ndarray, weights: np.ndarray, c: float, heavy: float
-) -> tuple[np.ndarray, float]:
+def _solve(features: sparse.csr_matrix, truth: np.ndarray, weights: np.ndarray, c: float) -> tuple[np.ndarray, float]:
     """Weights (V,) and bias of one label."""
     from sklearn.svm import LinearSVC
 
-    classes = {True: heavy, False: 1.0}
-    solver = LinearSVC(C=c, dual=True, tol=TOLERANCE, max_iter=ITERATIONS, class_weight=classes, random_state=0)
+    solver = LinearSVC(C=c, dual=True, tol=TOLERANCE, max_iter=ITERATIONS, random_state=0)
     solver.fit(features, truth, sample_weight=None if (weights == 1).all() else weights)
     return solver.coef_[0], float(solver.intercept_[0])

@@ -1,7 +1,7 @@
 """Candidate labels of each example, with calibrated scores, where labels are too many to score them all densely.
 
-One sparse linear classifier for each label and the labels of similar training examples propose candidates; a logistic
-regression on both scores decides which candidates an example keeps. Everything is sparse: documents x candidates."""
+Centroids of labels and the labels of similar training examples propose candidates. A sparse linear classifier for each
+label scores them, and a logistic regression on all scores decides which candidates an example keeps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from scipy import sparse
 
 from ..system.listed import Folder
 from ..system.tensors import write_tensors
-from .hard_negatives import Examples, SolverOptions, hard_negatives, largest_products, solve_classifiers
+from .hard_negatives import Examples, label_centroids, largest_products, solve_classifiers
 from .neighbours import of_length_one
 
 FILE = "shortlist.safetensors"  # in a model directory
-PROPOSED = 100  # labels that the classifiers propose for an example
+PROPOSED = 100  # labels whose centroids an example is most similar to: they are proposed
 NEAREST = 50  # training examples whose labels are proposed too
 MOST_REMEMBERED = 200_000  # training examples to be similar to; of more, so many at random
 FREQUENT = 0.05  # terms that a larger share of examples holds do not count for similarity: they make it slow
@@ -30,7 +30,8 @@ SHARPNESS = 10.0  # a neighbour whose cosine is higher by .1 counts e times as m
 SOFTENED = 0.01  # added to a share before its logarithm is taken
 FITTED_EXAMPLES = 10_000  # examples that the combination is fitted to
 FOLDS = 3  # fewer than where labels are few: solving is what takes time here
-AT_ONCE = 4096  # rows of a matrix product
+AT_ONCE = 4096  # rows of a matrix product, fewer where labels are very many
+MARGINS_AT_ONCE = 20_000_000  # numbers of a matrix product that is dense for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +55,11 @@ class ShortlistScorer:
     """Solved once, immutable afterwards."""
 
     classifiers: sparse.csr_matrix  # (V + 1, L) weights of each term for each label; the last row is the bias
+    centroids: sparse.csr_matrix  # (V, L) heaviest terms of the examples of each label
     remembered: sparse.csr_matrix  # (M, V) training bags of length 1, frequent terms left out
     remembered_labels: sparse.csr_matrix  # (M, L) their labels
     frequent: np.ndarray  # (V,) bool, terms that do not count for similarity
-    coefficients: np.ndarray  # (4,) of margin, log share, log count, and the constant
+    coefficients: np.ndarray  # (5,) of margin, cosine, log share, log count, and the constant
     log_counts: np.ndarray  # (L,) logarithm of the number of training examples of each label
     size: int  # C
 
@@ -75,17 +77,24 @@ class ShortlistScorer:
         added: np.ndarray = self.coefficients[0] * weights * solved
         return added
 
-    def shortlists(self, bags: sparse.csr_matrix) -> Shortlists:
-        """Of bags (N, V)."""
-        parts = [self._some(bags[start : start + AT_ONCE]) for start in range(0, bags.shape[0], AT_ONCE)]
-        return Shortlists(
-            np.concatenate([np.zeros((0, self.size), np.int32), *(part.labels for part in parts)]),
-            np.concatenate([np.zeros((0, self.size), np.float32), *(part.scores for part in parts)]),
-        )
+    def shortlists(self, bags: sparse.csr_matrix, skipped: np.ndarray | None = None) -> Shortlists:
+        """Of bags (N, V). skipped (N,): one remembered example for each bag that does not count, -1 for none."""
+        labels = np.empty((bags.shape[0], self.size), dtype=np.int32)
+        scores = np.empty((bags.shape[0], self.size), dtype=np.float32)
+        at_once = max(min(AT_ONCE, MARGINS_AT_ONCE // self.labels), 1)
+        for start in range(0, bags.shape[0], at_once):
+            rows = slice(start, start + at_once)
+            proposed = self.proposed(bags[rows], None if skipped is None else skipped[rows])
+            values = proposed.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
+            best = proposed.best(values.astype(np.float32), self.size)
+            labels[rows], scores[rows] = best.labels, best.scores
+        return Shortlists(labels, scores)
 
-    def _some(self, bags: sparse.csr_matrix) -> Shortlists:
-        shares = self.shares(bags, None)
-        return self.combined(proposals(bags, self.classifiers), shares)
+    def proposed(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> Proposed:
+        """The candidates of bags (N, V), with all that is known of each."""
+        cosines = largest_products(bags, self.centroids, PROPOSED)  # (N, L)
+        margins = np.asarray((bags @ self.classifiers[:-1]).todense()) + self.classifiers[-1].toarray()  # (N, L)
+        return Proposed.join(cosines, self.shares(bags, skipped), margins, self.log_counts)
 
     def shares(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> sparse.csr_matrix:
         """(N, L) the share of each label among the most similar remembered examples, weighted by similarity.
@@ -102,12 +111,6 @@ class ShortlistScorer:
         voting = sparse.csr_matrix((weights.astype(np.float32), nearest.indices, nearest.indptr), shape=nearest.shape)
         return sparse.csr_matrix(voting @ self.remembered_labels)
 
-    def combined(self, margins: sparse.csr_matrix, shares: sparse.csr_matrix) -> Shortlists:
-        """The `size` candidates (N, C) with the highest scores of all that either side proposes."""
-        candidates = Proposed.join(margins, shares, self.log_counts)
-        scores = candidates.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
-        return candidates.best(scores.astype(np.float32), self.size)
-
     def save(self, directory: Path) -> None:
         arrays: dict[str, np.ndarray] = {
             "coefficients": self.coefficients,
@@ -118,13 +121,14 @@ class ShortlistScorer:
         for name, matrix in self._matrices().items():
             arrays[f"{name}.ends"] = matrix.indptr.astype(np.int64)
             arrays[f"{name}.columns"] = matrix.indices.astype(np.int32)
-        arrays["classifiers.values"] = self.classifiers.data.astype(np.float16)
-        arrays["remembered.values"] = self.remembered.data.astype(np.float16)
+            if name != "remembered_labels":
+                arrays[f"{name}.values"] = matrix.data.astype(np.float16)
         write_tensors(directory / FILE, {name: torch.from_numpy(values) for name, values in arrays.items()})
 
     def _matrices(self) -> Mapping[str, sparse.csr_matrix]:
         return {
             "classifiers": self.classifiers,
+            "centroids": self.centroids,
             "remembered": self.remembered,
             "remembered_labels": self.remembered_labels,
         }
@@ -137,19 +141,19 @@ class ShortlistScorer:
         size, rows, labels = (int(number) for number in arrays["size"])
         if rows != terms + 1 or not 0 < size <= labels or len(arrays["frequent"]) != terms:
             raise ValueError(f"{FILE} was made for other terms or labels")
-        classifiers = _checked(arrays, "classifiers", labels)
+        classifiers, centroids = (_checked(arrays, name, labels) for name in ("classifiers", "centroids"))
         remembered = _checked(arrays, "remembered", terms)
         remembered_labels = _checked(arrays, "remembered_labels", labels)
         numbers = (arrays["coefficients"], arrays["log_counts"])
         if (
-            classifiers.shape[0] != rows
+            (classifiers.shape[0], centroids.shape[0]) != (rows, terms)
             or remembered.shape[0] != remembered_labels.shape[0]
-            or [len(one) for one in numbers] != [4, labels]
-            or not all(np.isfinite(one).all() for one in (*numbers, classifiers.data, remembered.data))
+            or [len(one) for one in numbers] != [5, labels]
+            or not all(np.isfinite(one).all() for one in (*numbers, classifiers.data, centroids.data, remembered.data))
         ):
             raise ValueError(f"{FILE} holds matrices that do not fit each other")
         frequent = arrays["frequent"].astype(bool)
-        return cls(classifiers, remembered, remembered_labels, frequent, *numbers, size)
+        return cls(classifiers, centroids, remembered, remembered_labels, frequent, *numbers, size)
 
 
 def _checked(arrays: Mapping[str, np.ndarray], name: str, width: int) -> sparse.csr_matrix:
@@ -164,33 +168,30 @@ def _checked(arrays: Mapping[str, np.ndarray], name: str, width: int) -> sparse.
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """Labels proposed by classifiers or neighbours: one entry for each example and label."""
+    """Labels proposed by centroids or neighbours: one entry for each example and label."""
 
     rows: np.ndarray  # (entries,) ascending
     labels: np.ndarray  # (entries,) ascending within a row
-    features: np.ndarray  # (entries, 3) margin, log share, log count of the label
+    features: np.ndarray  # (entries, 4) margin, cosine, log share, log count of the label
     examples: int
 
     @classmethod
-    def join(cls, margins: sparse.csr_matrix, shares: sparse.csr_matrix, log_counts: np.ndarray) -> Proposed:
-        """A label that the classifiers do not propose has at most the lowest margin they do propose; a label that no
-        neighbour has a share of 0."""
-        labels = margins.shape[1]
+    def join(
+        cls, cosines: sparse.csr_matrix, shares: sparse.csr_matrix, margins: np.ndarray, log_counts: np.ndarray
+    ) -> Proposed:
+        """All labels with a cosine or a share, all arguments (N, L). What a label lacks counts as 0."""
+        examples, labels = cosines.shape
         keys = [
-            np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr)) * labels + matrix.indices
-            for matrix in (margins, shares)
+            np.repeat(np.arange(examples, dtype=np.int64), np.diff(matrix.indptr)) * labels + matrix.indices
+            for matrix in (cosines, shares)
         ]
         union = np.union1d(*keys)  # (entries,)
         rows, columns = union // labels, union % labels
-        lowest = np.full(margins.shape[0], -1.0, dtype=np.float32)  # (N,)
-        filled = np.diff(margins.indptr) > 0
-        lowest[filled] = np.minimum.reduceat(margins.data, margins.indptr[:-1][filled])
-        margin = lowest[rows]
-        margin[np.searchsorted(union, keys[0])] = margins.data
-        share = np.zeros(len(union), dtype=np.float32)
+        cosine, share = np.zeros((2, len(union)), dtype=np.float32)
+        cosine[np.searchsorted(union, keys[0])] = cosines.data
         share[np.searchsorted(union, keys[1])] = shares.data
-        features = np.stack([margin, np.log(share + SOFTENED), log_counts[columns]], axis=1).astype(np.float32)
-        return cls(rows, columns, features, margins.shape[0])
+        features = [margins[rows, columns], cosine, np.log(share + SOFTENED), log_counts[columns]]
+        return cls(rows, columns, np.stack(features, axis=1).astype(np.float32), examples)
 
     def best(self, scores: np.ndarray, size: int) -> Shortlists:
         """The entries with the highest scores, `size` for each example. Where fewer are proposed, the most frequent of
@@ -212,13 +213,6 @@ class Proposed:
         return Shortlists(labels, chosen)
 
 
-def proposals(bags: sparse.csr_matrix, classifiers: sparse.csr_matrix) -> sparse.csr_matrix:
-    """The margins (N, L) of the `PROPOSED` labels with the highest ones."""
-    constant = sparse.csr_matrix(np.ones((bags.shape[0], 1), dtype=np.float32))
-    with_bias = sparse.hstack([bags, constant], format="csr", dtype=np.float32)
-    return largest_products(with_bias, classifiers, PROPOSED)
-
-
 def without_terms(bags: sparse.csr_matrix, left_out: np.ndarray) -> sparse.csr_matrix:
     """(N, V) without these terms (V,), of length 1 again."""
     kept = sparse.csr_matrix(bags, copy=True)
@@ -228,79 +222,78 @@ def without_terms(bags: sparse.csr_matrix, left_out: np.ndarray) -> sparse.csr_m
 
 
 def fit_scorer(
-    examples: Examples, size: int, seed: int, options: SolverOptions, say: Callable[[str], None] = lambda _: None
+    examples: Examples, size: int, seed: int, c: float, say: Callable[[str], None] = lambda _: None
 ) -> tuple[ShortlistScorer, Shortlists]:
-    """A scorer solved on these examples, and shortlists of the same examples from classifiers and neighbours that have
-    not seen them."""
-    negatives = hard_negatives(examples.bags, examples.targets)
-    margins = _out_of_fold(examples, negatives, seed, options, say)
+    """A scorer solved on these examples with liblinear's C, and shortlists of the same examples from classifiers,
+    centroids and neighbours that have not seen them."""
+    confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)  # (N, L)
+    scorer, position = _remember(examples, size, seed)
+    folds = min(FOLDS, len(examples))
+    fold_of = np.random.default_rng(seed).permutation(len(examples)) % folds  # (N,)
+    labels = np.empty((len(examples), size), dtype=np.int32)
+    scores = np.empty((len(examples), size), dtype=np.float32)
+    for fold in range(folds):
+        say(f"solving without fold {fold + 1} of {folds}")
+        seen, held_out = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
+        part = _solved(scorer, examples.at(seen), confused[seen], seed, c)
+        if fold == 0:
+            some = held_out[:: max(len(held_out) // FITTED_EXAMPLES, 1)]
+            coefficients = _fit_combination(part.proposed(examples.bags[some], position[some]), examples.targets[some])
+            part = scorer = replace(part, coefficients=coefficients)
+        lists = part.shortlists(examples.bags[held_out], position[held_out])
+        labels[held_out], scores[held_out] = lists.labels, lists.scores
     say("solving on all examples")
-    scorer, position = _without_combination(examples, negatives, size, seed, options)
-    say("looking for similar training examples")
-    some = [slice(start, start + AT_ONCE) for start in range(0, len(examples), AT_ONCE)]
-    parts = [scorer.shares(examples.bags[rows], position[rows]) for rows in some]
-    shares = sparse.vstack(parts, format="csr")
-    scorer = replace(scorer, coefficients=_fit_combination(margins, shares, examples.targets, scorer.log_counts))
-    return scorer, scorer.combined(margins, shares)
+    return _solved(scorer, examples, confused, seed, c), Shortlists(labels, scores)
 
 
-def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int, options: SolverOptions) -> ShortlistScorer:
-    """Classifiers and neighbours from more examples; how they are combined stays."""
-    negatives = hard_negatives(examples.bags, examples.targets)
-    again, _ = _without_combination(examples, negatives, scorer.size, seed, options)
-    return replace(again, coefficients=scorer.coefficients)
+def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int, c: float) -> ShortlistScorer:
+    """Classifiers, centroids and neighbours from more examples; how they are combined stays."""
+    confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)
+    again, _ = _remember(examples, scorer.size, seed)
+    return _solved(replace(again, coefficients=scorer.coefficients), examples, confused, seed, c)
 
 
-def _without_combination(
-    examples: Examples, negatives: sparse.csr_matrix, size: int, seed: int, options: SolverOptions
-) -> tuple[ShortlistScorer, np.ndarray]:
-    """The scorer before its combination is fitted, and the position of each example among those remembered (N,), -1:
-    not remembered."""
+def _solved(
+    scorer: ShortlistScorer, examples: Examples, confused: sparse.csr_matrix, seed: int, c: float
+) -> ShortlistScorer:
+    """The same scorer with classifiers and centroids of these examples."""
+    classifiers, centroids = solve_classifiers(examples, confused, seed, c), label_centroids(examples)
+    for matrix in (classifiers, centroids):
+        matrix.data = matrix.data.astype(np.float16).astype(np.float32)  # as it will be read from the file
+    return replace(scorer, classifiers=classifiers, centroids=centroids)
+
+
+def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer, np.ndarray]:
+    """A scorer that knows neighbours only, and the position of each example among them (N,), -1: not remembered."""
     chosen = np.arange(len(examples))
     if len(examples) > MOST_REMEMBERED:
         chosen = np.sort(np.random.default_rng(seed).choice(len(examples), MOST_REMEMBERED, replace=False))
     position = np.full(len(examples), -1)
     position[chosen] = np.arange(len(chosen))
-    bags = examples.bags
-    frequent = np.bincount(bags.indices, minlength=bags.shape[1]) > max(FREQUENT * len(examples), NEAREST)  # (V,)
+    bags, terms, labels = examples.bags, examples.bags.shape[1], examples.targets.shape[1]
+    frequent = np.bincount(bags.indices, minlength=terms) > max(FREQUENT * len(examples), NEAREST)  # (V,)
     remembered = without_terms(bags[chosen], frequent)
-    classifiers = solve_classifiers(examples, negatives, seed, options)
-    for matrix in (remembered, classifiers):
-        matrix.data = matrix.data.astype(np.float16).astype(np.float32)  # as it will be read from the file
-    counts = np.bincount(examples.targets.indices, minlength=examples.targets.shape[1])  # (L,)
-    log_counts = np.log(np.maximum(counts, 1)).astype(np.float32)
-    labels = sparse.csr_matrix(examples.targets[chosen], dtype=np.float32)
-    return ShortlistScorer(classifiers, remembered, labels, frequent, np.zeros(4), log_counts, size), position
+    remembered.data = remembered.data.astype(np.float16).astype(np.float32)  # as it will be read from the file
+    counts = np.bincount(examples.targets.indices, minlength=labels)  # (L,)
+    scorer = ShortlistScorer(
+        sparse.csr_matrix((terms + 1, labels), dtype=np.float32),
+        sparse.csr_matrix((terms, labels), dtype=np.float32),
+        remembered,
+        sparse.csr_matrix(examples.targets[chosen], dtype=np.float32),
+        frequent,
+        np.zeros(5),
+        np.log(np.maximum(counts, 1)).astype(np.float32),
+        size,
+    )
+    return scorer, position
 
 
-def _out_of_fold(
-    examples: Examples, negatives: sparse.csr_matrix, seed: int, options: SolverOptions, say: Callable[[str], None]
-) -> sparse.csr_matrix:
-    """Margins (N, L) proposed for each example by classifiers solved on the other folds."""
-    folds = min(FOLDS, len(examples))
-    fold_of = np.random.default_rng(seed).permutation(len(examples)) % folds  # (N,)
-    parts = []
-    for fold in range(folds):
-        say(f"solving without fold {fold + 1} of {folds}")
-        seen = np.flatnonzero(fold_of != fold)
-        classifiers = solve_classifiers(examples.at(seen), negatives[seen], seed, options)
-        parts.append(proposals(examples.bags[fold_of == fold], classifiers))
-    back = np.argsort(np.argsort(fold_of, kind="stable"))  # (N,) where each example stands among the parts
-    return sparse.vstack(parts, format="csr")[back]
-
-
-def _fit_combination(
-    margins: sparse.csr_matrix, shares: sparse.csr_matrix, targets: sparse.csr_matrix, log_counts: np.ndarray
-) -> np.ndarray:
-    """(4,) coefficients of a logistic regression from both scores to the log-odds of a label."""
+def _fit_combination(proposed: Proposed, targets: sparse.csr_matrix) -> np.ndarray:
+    """(5,) coefficients of a logistic regression from all scores of a candidate to the log-odds that it is a label."""
     from sklearn.linear_model import LogisticRegression
 
     examples, labels = targets.shape
-    fitted = min(examples, FITTED_EXAMPLES)
-    some = np.arange(fitted) * examples // fitted  # (n,) at even distances
-    proposed = Proposed.join(margins[some], shares[some], log_counts)
-    truth = targets[some]
-    true_keys = np.repeat(np.arange(fitted, dtype=np.int64), np.diff(truth.indptr)) * labels + truth.indices
+    true_keys = np.repeat(np.arange(examples, dtype=np.int64), np.diff(targets.indptr)) * labels + targets.indices
     right = np.isin(proposed.rows * labels + proposed.labels, true_keys)
     model = LogisticRegression(C=1e3, max_iter=200).fit(proposed.features, right)
     return np.append(model.coef_[0], model.intercept_[0])

@@ -15,9 +15,9 @@ from ..data.corpus import Corpus
 from ..data.featurizers import bag_part
 from ..errors import ConfigError
 from ..nn.br_decoder import Calibration
-from ..nn.encoders.linear import LinearEncoder, example_weights
+from ..nn.encoders.linear import LinearEncoder
 from ..nn.model import OrderFreeModel
-from ..scoring.hard_negatives import Examples, SolverOptions
+from ..scoring.hard_negatives import Examples
 from ..scoring.shortlist import Shortlists, ShortlistScorer, fit_scorer, refit_scorer
 from ..system.files import damage, write_checksums, writing_directory
 
@@ -43,7 +43,7 @@ def start_shortlists(
         shutil.rmtree(folder)
     if not folder.exists():
         say(f"solving {network.num_labels:,} linear classifiers on hard negatives")
-        scorer, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _options(encoder, train), say)
+        scorer, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _c(encoder), say)
         with writing_directory(folder) as aside:
             scorer.save(aside)
             save_file({"labels": lists.labels, "scores": lists.scores}, aside / OUT_OF_FOLD)
@@ -64,7 +64,7 @@ def refit_shortlists(encoder: LinearEncoder, corpora: Sequence[Corpus], seed: in
     """Classifiers and neighbours from the training and validation parts; everything chosen on the latter stays."""
     featurizer = bag_part(corpora[0].featurizer)
     assert featurizer.scorer is not None, "a scorer is solved before it is refitted"
-    featurizer.scorer = refit_scorer(featurizer.scorer, _examples(corpora), seed, _options(encoder, corpora[0]))
+    featurizer.scorer = refit_scorer(featurizer.scorer, _examples(corpora), seed, _c(encoder))
 
 
 def _check(network: OrderFreeModel, encoder: LinearEncoder, train: Corpus) -> None:
@@ -95,9 +95,8 @@ def _examples(corpora: Sequence[Corpus]) -> Examples:
     )
 
 
-def _options(encoder: LinearEncoder, train: Corpus) -> SolverOptions:
-    counts = np.array(train.vocabulary.counts)
-    return SolverOptions(encoder.options.c or USUAL_C, example_weights(counts, encoder.options.rare))
+def _c(encoder: LinearEncoder) -> float:
+    return encoder.options.c or USUAL_C
 
 
 def _calibrate(network: OrderFreeModel, train: Corpus) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,11 @@ from scipy import sparse
 
 from orderfree.scoring.hard_negatives import (
     Examples,
-    SolverOptions,
-    hard_negatives,
+    label_centroids,
     largest_products,
     solve_classifiers,
 )
-from orderfree.scoring.shortlist import NEAREST, Proposed, Shortlists, ShortlistScorer, fit_scorer, proposals
+from orderfree.scoring.shortlist import NEAREST, Proposed, Shortlists, ShortlistScorer, fit_scorer
 
 TERMS, LABELS = 60, 30
 
@@ -36,13 +36,10 @@ def examples(count: int, seed: int) -> Examples:
     )
 
 
-OPTIONS = SolverOptions(1.0, np.ones(LABELS))
-
-
 @pytest.fixture(scope="module")
 def solved() -> tuple[ShortlistScorer, Shortlists, Examples]:
     known = examples(300, 1)
-    return *fit_scorer(known, 5, 1, OPTIONS), known
+    return *fit_scorer(known, 5, 1, 1.0), known
 
 
 def test_largest_products_are_those_of_the_dense_product() -> None:
@@ -87,21 +84,21 @@ def test_one_bag_alone_or_among_others(solved: tuple[ShortlistScorer, Shortlists
 def test_an_example_does_not_vote_for_itself(solved: tuple[ShortlistScorer, Shortlists, Examples]) -> None:
     scorer, _, known = solved
     only = examples(1, 6)
-    alone = ShortlistScorer(
-        scorer.classifiers, only.bags, only.targets, np.zeros(TERMS, bool), scorer.coefficients, scorer.log_counts, 5
-    )
+    alone = replace(scorer, remembered=only.bags, remembered_labels=only.targets, frequent=np.zeros(TERMS, bool))
     assert alone.shares(only.bags, None).max() == pytest.approx(1.0)
     assert alone.shares(only.bags, np.array([0])).max() == 0.0
     assert len(known) > NEAREST
 
 
 def test_proposals_of_both_sides_are_joined() -> None:
-    margins = sparse.csr_matrix(np.array([[0.5, 0.0, -0.3, 0.0]]))  # labels 0 and 2
+    cosines = sparse.csr_matrix(np.array([[0.5, 0.0, 0.3, 0.0]]))  # labels 0 and 2
     shares = sparse.csr_matrix(np.array([[0.0, 0.8, 0.2, 0.0]]))  # labels 1 and 2
-    joined = Proposed.join(margins, shares, np.arange(4, dtype=np.float32))
+    margins = np.array([[-1.0, -2.0, 0.5, 9.0]])
+    joined = Proposed.join(cosines, shares, margins, np.arange(4, dtype=np.float32))
     assert joined.labels.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(joined.features[:, 0], [0.5, -0.3, -0.3], rtol=1e-6)  # 1 is not above the lowest
-    np.testing.assert_allclose(joined.features[:, 1], np.log([0.01, 0.81, 0.21]), rtol=1e-5)
+    np.testing.assert_allclose(joined.features[:, 0], [-1.0, -2.0, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(joined.features[:, 1], [0.5, 0.0, 0.3], rtol=1e-6)
+    np.testing.assert_allclose(joined.features[:, 2], np.log([0.01, 0.81, 0.21]), rtol=1e-5)
     filled = joined.best(np.array([3.0, 1.0, 2.0], dtype=np.float32), 4)
     assert filled.labels.tolist() == [[0, 1, 2, 3]], "a label that nobody proposes fills the row"
     assert filled.scores[0, 3] < 1.0
@@ -110,18 +107,17 @@ def test_proposals_of_both_sides_are_joined() -> None:
 
 def test_unknown_and_weightless_examples_change_nothing() -> None:
     known = examples(200, 7)
-    negatives = hard_negatives(known.bags, known.targets)
-    plain = solve_classifiers(known, negatives, 1, OPTIONS)
+    confused = largest_products(known.bags, label_centroids(known), 5)
+    plain = solve_classifiers(known, confused, 1, 1.0)
     wrong = known.targets.tolil(copy=True)
     wrong[0] = 1 - wrong[0].toarray()
     unknown = sparse.lil_matrix(known.targets.shape)
     unknown[0] = 1
     spoiled = Examples(known.bags, wrong.tocsr(), known.weights, unknown.tocsr())
     without = Examples(known.bags, known.targets, known.weights, unknown.tocsr())
-    assert (
-        solve_classifiers(spoiled, negatives, 1, OPTIONS) != solve_classifiers(without, negatives, 1, OPTIONS)
-    ).nnz == 0
-    best = proposals(known.bags, plain).toarray().argmax(axis=1)
+    solutions = [solve_classifiers(each, confused, 1, 1.0) for each in (spoiled, without)]
+    assert (solutions[0] != solutions[1]).nnz == 0
+    best = ((known.bags @ plain[:-1]).toarray() + plain[-1].toarray()).argmax(axis=1)
     assert (best == known.targets.toarray().argmax(axis=1)).all()
 
 
@@ -143,7 +139,7 @@ def test_an_index_that_points_nowhere_is_refused(
 
     scorer, _, _ = solved
     scorer.save(tmp_path)
-    for name in ("classifiers.columns", "remembered.columns", "remembered_labels.columns"):
+    for name in ("classifiers.columns", "centroids.columns", "remembered.columns", "remembered_labels.columns"):
         arrays = load_file(tmp_path / "shortlist.safetensors")
         arrays[name] = arrays[name].copy()
         arrays[name][0] = 10_000
