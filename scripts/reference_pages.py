@@ -64,7 +64,7 @@ def _commands(group: typer.Typer, name: str) -> Iterator[tuple[str, Callable[...
 
 
 def _command(name: str, command: Callable[..., None]) -> list[str]:
-    function = inspect.unwrap(command)
+    function = inspect.unwrap(command, stop=lambda layer: hasattr(layer, "__signature__"))  # one that adds options
     hints = get_type_hints(function, include_extras=True)
     usage, rows = [name], []
     for parameter in inspect.signature(function).parameters.values():

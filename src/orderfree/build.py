@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from .data.featurizers import Featurizer, InputSize, kinds
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
 from .decoding.search import searches
-from .errors import ConfigError, OrderfreeError, nearest
+from .errors import ConfigError, MissingLibraryError, OrderfreeError, nearest
 from .nn import chain_decoder, residual_decoder, seq2set_decoder, sgm_decoder  # noqa: F401  (each registers itself)
 from .nn.br_decoder import br_decoders
 from .nn.encoders import encoders
@@ -22,15 +22,23 @@ from .nn.label_decoder import label_decoders
 from .nn.model import OrderFreeModel
 from .objectives import SequenceObjective, objectives
 from .objectives.multitask import Criterion
+from .plugins import failures, load_plugins
+from .registry import Registry
 
 REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted
 PRESETS = Path(__file__).parent / "presets"
 DEFAULT_PRESET = "fast"
 
 
-def load_config(path: Path | None = None, settings: list[str] | None = None, preset: str | None = None) -> Config:
+def load_config(
+    path: Path | None = None,
+    settings: list[str] | None = None,
+    preset: str | None = None,
+    plugins: Iterable[str] = (),
+) -> Config:
     """The config of a file, of a preset, or where neither is given of the preset that is the default; with `key=value`
-    settings over it, complete and checked; all problems in one error."""
+    settings over it, complete and checked; all problems in one error. `plugins`: modules that register parts."""
+    load_plugins(plugins)
     if preset is not None and path is not None:
         raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
     raw = read_yaml(path) if path is not None else _preset(preset or DEFAULT_PRESET)
@@ -159,7 +167,7 @@ def _contradictions(config: Config) -> list[str]:
         ("training.select_decoder", config.training.select_decoder),
         ("decoding.decoder", config.decoding.decoder),
     ):
-        if name is not None and name not in available:
+        if name is not None and not (name in searches and name in decoders_of(config)):
             problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
     most = config.decoding.max_labels
     if most is not None and most < (config.decoding.min_labels or 0):
@@ -236,6 +244,35 @@ def decoders_of(config: Config) -> tuple[str, ...]:
 def preferred_decoder(config: Config) -> str:
     """Before validation has chosen one: joint where the model has both decoders, else that of the one it has."""
     return next(name for name in ("joint", "beam", "br") if name in decoders_of(config))
+
+
+def plugin_parts(config: Config) -> list[dict[str, str]]:
+    """The parts of a model with this config that are from plugins: kind, name and module of each."""
+    model, objective = config.model, config.objective
+    used: list[tuple[Registry[Any], str | None]] = [
+        (encoders, model.encoder),
+        (label_decoders, model.label_decoder),
+        (br_decoders, model.br_decoder),
+        (objectives, objective.sequence),
+        (objectives, objective.second),
+        *((searches, name) for name in decoders_of(config)),
+    ]
+    modules = [(registry.kind, name, registry.plugin(name)) for registry, name in used if name is not None]
+    return [{"kind": kind, "name": name, "module": module} for kind, name, module in modules if module is not None]
+
+
+def check_plugins(parts: list[dict[str, str]], owner: str) -> None:
+    """Refuses what needs parts that nothing has registered."""
+    registries = (encoders, label_decoders, br_decoders, objectives, searches)
+    by_kind: dict[str, Registry[Any]] = {registry.kind: registry for registry in registries}
+    for part in parts:
+        if part["name"] not in by_kind[part["kind"]]:
+            module = part["module"]
+            raise MissingLibraryError(
+                f"{owner}: needs the {part['kind']} {part['name']!r} of the plugin {module!r}, which is not there; "
+                f"install its package, or name the module with --plugin {module} "
+                f"(in Python plugins=[{module!r}]).{failures()}"
+            )
 
 
 def check_decoder(config: Config, name: str) -> None:

@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from ._version import __version__
-from .build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
+from .build import build_network, check_plugins, complete_config, decoders_of, encoder_options, featurizer_class
 from .config import Config
 from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
@@ -122,6 +122,7 @@ def load_model(directory: Path | str) -> TrainedModel:
 
 def _load(files: ListedFiles) -> TrainedModel:
     content = read_object(files / "config.json")
+    check_plugins(content["provenance"].get("plugins", []), str(files.directory))
     config = complete_config(content["config"], str(files / "config.json"))
     labels = LabelVocabulary.from_json(read_object(files / "labels.json"))
     featurizer = featurizer_class(config).load(files, config.data, encoder_options(config))

@@ -25,6 +25,7 @@ from .decoding.beam import Limits
 from .decoding.search import searches
 from .decoding.sets import merged_sets, set_log_prob, step_marginals
 from .errors import OrderfreeError, nearest
+from .plugins import load_plugins
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
@@ -78,7 +79,9 @@ class Predictor:
         self.default_decoder = default_decoder(trained.config, trained.decisions)
 
     @classmethod
-    def load(cls, directory: Path | str) -> Predictor:
+    def load(cls, directory: Path | str, plugins: Iterable[str] = ()) -> Predictor:
+        """`plugins`: modules to import first, which register parts that the model needs."""
+        load_plugins(plugins)
         return cls(load_model(directory))
 
     def adjusted(
@@ -279,9 +282,9 @@ class Predictor:
         return LabelSet(labels, log_prob, tuple(others))
 
 
-def load(directory: Path | str) -> Predictor:
+def load(directory: Path | str, plugins: Iterable[str] = ()) -> Predictor:
     """A trained model ready to predict: `orderfree.load("runs/news").predict(["wheat exports rose"])`."""
-    return Predictor.load(directory)
+    return Predictor.load(directory, plugins)
 
 
 def _refuse_nan(*computed: Tensor | None) -> None:

@@ -1,11 +1,13 @@
 """Parts by name: readers, encoders, label decoders, binary-relevance decoders, objectives, searches. A dictionary that
-refuses a name that is taken, and answers an unknown one with the known names and the nearest."""
+refuses a name that is taken, looks for an unknown one among the plugins of installed packages, and answers it with the
+known names and the nearest."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
+from . import plugins
 from .errors import ConfigError, nearest
 
 T = TypeVar("T")
@@ -15,26 +17,35 @@ class Registry(Generic[T]):
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, T] = {}
+        self._modules: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[T], T]:
-        """Decorator: `@encoders.register("bilstm")`."""
+    def register(self, name: str, module: str | None = None) -> Callable[[T], T]:
+        """Decorator: `@encoders.register("bilstm")`. `module`: where the part is from, if it does not say itself."""
 
         def add(entry: T) -> T:
             if name in self._entries:
                 raise ConfigError(f"the {self.kind} name {name!r} is taken; choose another.")
             self._entries[name] = entry
+            self._modules[name] = plugins.STATE.loading or module or str(getattr(entry, "__module__", ""))
             return entry
 
         return add
 
+    def plugin(self, name: str) -> str | None:
+        """The module outside this package that a part is from; None: it is one of ours."""
+        module = self._modules.get(name, "")
+        return module if module and module.partition(".")[0] != __package__ else None
+
     def __getitem__(self, name: str) -> T:
-        try:
-            return self._entries[name]
-        except KeyError:
+        if name not in self:
             known = ", ".join(self.names())
-            raise ConfigError(f"unknown {self.kind} {name!r}; known: {known}.{nearest(name, self.names())}") from None
+            hint = nearest(name, self.names()) + plugins.failures()
+            raise ConfigError(f"unknown {self.kind} {name!r}; known: {known}.{hint}")
+        return self._entries[name]
 
     def __contains__(self, name: object) -> bool:
+        if name not in self._entries and isinstance(name, str):
+            plugins.load_installed()
         return name in self._entries
 
     def __iter__(self) -> Iterator[str]:

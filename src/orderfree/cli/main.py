@@ -19,6 +19,7 @@ from ..system.processor import keep_freed_memory
 from . import audit, commands, compare, experiments, export, report, serve, sign, thresholds, tune
 from .common import ending_on_signals, open_closed_streams
 from .data import data_app
+from .plugin_option import taking_plugins
 
 app = typer.Typer(
     name="orderfree",
@@ -65,7 +66,7 @@ for command in (
     *export.ALL,
     *sign.ALL,
 ):
-    app.command(name=command.__name__.replace("_", "-"))(ending_well(command))
+    app.command(name=command.__name__.replace("_", "-"))(ending_well(taking_plugins(command)))
 for registered in data_app.registered_commands:
     assert registered.callback is not None
     registered.callback = ending_well(registered.callback)

@@ -44,7 +44,7 @@ def search(
     name: str, sequence: bool = False, br: bool = False, over_sets: bool = False
 ) -> Callable[[Callable[[DecodeInput, Limits], Hypotheses]], Search]:
     """Decorator that registers a search: `@search("joint", sequence=True, br=True)`."""
-    return lambda run: searches.register(name)(Search(run, sequence, br, over_sets=over_sets))
+    return lambda run: searches.register(name, run.__module__)(Search(run, sequence, br, over_sets=over_sets))
 
 
 def thresholded(
@@ -56,7 +56,8 @@ def thresholded(
         def run(given: DecodeInput, limits: Limits) -> Hypotheses:
             return at_threshold(log_odds(given, limits), given.thresholds, limits)
 
-        return searches.register(name)(Search(run, sequence, br, log_odds, over_sets, scores))
+        made = Search(run, sequence, br, log_odds, over_sets, scores)
+        return searches.register(name, log_odds.__module__)(made)
 
     return add
 

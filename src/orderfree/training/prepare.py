@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..build import encoder_options, featurizer_class, search_limits
+from ..build import encoder_options, featurizer_class, plugin_parts, search_limits
 from ..checkpoint import TrainedModel
 from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
@@ -182,6 +182,7 @@ def prepare(
         "empty_texts": counts.empty_texts,
         "unknown_examples": counts.unknown,
         "unlabelled_examples": counts.unlabelled,
+        "plugins": plugin_parts(config),
         "skipped": counts.skipped,
         "texts": texts.found(),
     }
