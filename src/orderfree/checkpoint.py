@@ -11,8 +11,9 @@ model.safetensors  weights, or
 thresholds.json    thresholds and the best decoder for each metric, chosen on validation
 metrics.json       validation scores of every decoder
 README.md          model card
+PROMISES.md        the promises that were made later, in words
 manifest.json      size and SHA-256 of all of these, written last: a directory without it is not finished;
-                   named thresholds, so that one atomic write adds some to a finished directory
+                   named thresholds and promises, so that one atomic write adds some to a finished directory
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from .config import Config
 from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
 from .decisions import Decisions, NamedThresholds
-from .errors import MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
+from .errors import DataError, MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
+from .promises.promise import Promise
+from .promises.shift import Reference
 from .system.files import fingerprint, write_json, write_text
 from .system.listed import AGAIN, MANIFEST, ListedFiles, check_files, is_number, is_score, plain_size, read_object
 from .system.pretrained import looking_up_nothing
@@ -42,6 +45,7 @@ from .system.tensors import Misfit, with_weights, write_tensors
 FORMAT = 1
 # what every model directory holds besides the files of its featurizer
 WEIGHTS = "model.safetensors"
+PROMISES = "PROMISES.md"  # what `orderfree thresholds` has promised, for people: written from the manifest
 FILES = ("config.json", "labels.json", WEIGHTS, "thresholds.json", "metrics.json", "README.md")
 TRAINING = "training"  # the state of an unfinished run; see training/state.py
 
@@ -62,6 +66,20 @@ class TrainedModel:
         parts = ("train", "valid") if self.provenance.get("solved_with_validation") else ("train",)
         return path.exists() and fingerprint(path) in {data.get(part) for part in parts}
 
+    def refuse_to_promise_on(self, path: Path) -> str:
+        """The fingerprint of a calibration file; an error where the model has learned from it, or was chosen by it."""
+        if not path.is_file():  # a pipe is read once
+            return ""
+        own = fingerprint(path)
+        for part, print in self.provenance.get("data", {}).items():
+            if own == print:
+                raise DataError(
+                    f"is the {part} file of this model, and no promise about new data can rest on it; give labelled "
+                    "examples that the model has not seen (`orderfree split` sets some aside before training).",
+                    path,
+                )
+        return own
+
 
 def versions() -> dict[str, str]:
     return {"orderfree": __version__, "torch": torch.__version__, "python": platform.python_version()}
@@ -80,7 +98,8 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     write_tensors(directory / WEIGHTS, trained.network.state_dict())
     write_json(directory / "thresholds.json", trained.decisions.to_json())
     write_json(directory / "metrics.json", trained.metrics)
-    write_text(directory / "README.md", card)
+    promised = "".join(f"- {promise.sentence}\n" for promise in trained.decisions.promises.values())
+    write_text(directory / "README.md", card + (f"\n## Promises\n\n{promised}" if promised else ""))
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
     write_manifest(directory, names, trained.decisions)
     return names
@@ -90,16 +109,28 @@ def write_manifest(directory: Path, names: list[str], decisions: Decisions) -> N
     manifest = {
         name: {"bytes": plain_size(directory / name), "sha256": fingerprint(directory / name)} for name in names
     }
-    stored = {"thresholds": decisions.named_to_json()} if decisions.named else {}
+    stored = {key: content for key, content in decisions.stored_later().items() if content}
     write_json(directory / MANIFEST, {"format": FORMAT, "files": manifest, **stored})
 
 
-def store_thresholds(directory: Path, named: dict[str, NamedThresholds]) -> None:
-    """Adds named thresholds to a finished model directory, in one atomic write; those of the same name are replaced."""
+def store_thresholds(
+    directory: Path,
+    named: dict[str, NamedThresholds],
+    candidates: dict[str, Promise] | None = None,
+    reference: Reference | None = None,
+) -> None:
+    """Adds named thresholds, promises and the looks of their examples to a finished model directory, in one atomic
+    write; those of the same name are replaced. Then PROMISES.md says what is promised."""
     check_directory(directory)
     manifest = read_object(directory / MANIFEST)
-    stored = manifest.get("thresholds", {}) | Decisions(named=named).named_to_json()
-    write_json(directory / MANIFEST, {**manifest, "thresholds": stored})
+    added = Decisions(named=named, candidates=candidates or {}, reference=reference).stored_later()
+    stored = {key: manifest.get(key, {}) | content for key, content in added.items()}
+    manifest |= {key: content for key, content in stored.items() if content}
+    write_json(directory / MANIFEST, manifest)
+    promises = [entry["promise"] for entry in stored["thresholds"].values() if entry.get("promise")]
+    told = [Promise.from_json(entry).sentence for entry in (*promises, *stored["candidates"].values())]
+    if told:
+        write_text(directory / PROMISES, "# Promises\n\n" + "".join(f"- {sentence}\n" for sentence in told))
 
 
 def load_model(directory: Path | str) -> TrainedModel:
@@ -139,9 +170,8 @@ def _load(files: ListedFiles) -> TrainedModel:
         network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), files / WEIGHTS)
     metrics, provenance = read_object(files / "metrics.json"), dict(content["provenance"])
     _check_told(metrics, provenance, decoders_of(config))
-    stored = read_object(files.directory / MANIFEST).get("thresholds", {})
-    decided = read_object(files / "thresholds.json")
-    decisions = Decisions.from_json(decided, stored, len(labels), decoders_of(config))
+    decided, manifest = read_object(files / "thresholds.json"), read_object(files.directory / MANIFEST)
+    decisions = Decisions.from_json(decided, manifest, len(labels), decoders_of(config))
     return TrainedModel(config, labels, featurizer, network, decisions, metrics, provenance)
 
 

@@ -25,8 +25,9 @@ from .decoding.beam import Limits
 from .decoding.search import at_threshold
 from .decoding.sets import membership
 from .errors import OrderfreeError, nearest
-from .metrics.scores import scores
-from .metrics.thresholds import best_threshold, label_thresholds, precision_threshold
+from .metrics.recalibration import Repair
+from .promises.promise import CANDIDATES, Promise
+from .promises.shift import Reference
 
 BEST = "best:"
 NAMED = "thresholds:"
@@ -62,6 +63,7 @@ class NamedThresholds:
     goal: str  # what they were found for
     scores: dict[str, float]  # what they reach on the data they were found on
     examples: int  # of that data
+    promise: Promise | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,25 @@ class Decisions:
     best: dict[str, Decision] = field(default_factory=dict)  # metric -> what was best for it on validation
     named: dict[str, NamedThresholds] = field(default_factory=dict)
     fewest: dict[str, int] = field(default_factory=dict)  # search -> min_labels, where validation chose it
+    candidates: dict[str, Promise] = field(default_factory=dict)  # level, as "0.9" -> the promise of lists of sets
+    reference: Reference | None = None  # how the examples looked that promises were made on
+    label_repair: Repair | None = None  # of binary-relevance probabilities, chosen on validation
+    set_repairs: dict[str, Repair] = field(default_factory=dict)  # decoder -> of the probability of its sets
+
+    @property
+    def promises(self) -> dict[str, Promise]:
+        """All promises of the model, by the name of thresholds or as "candidates=0.9"."""
+        of_labels = {name: named.promise for name, named in self.named.items() if named.promise is not None}
+        return of_labels | {f"{CANDIDATES}={level}": promise for level, promise in self.candidates.items()}
+
+    def candidate_promise(self, level: float) -> Promise:
+        if f"{level:g}" not in self.candidates:
+            raise OrderfreeError(
+                f"this model promises no lists of candidate sets at {level:g}; it does at "
+                f"{', '.join(self.candidates) or 'no level'}, and `orderfree thresholds RUN calibration.jsonl "
+                f"--for {CANDIDATES}={level:g}` makes such a promise."
+            )
+        return self.candidates[f"{level:g}"]
 
     def look_up(self, decoder: str) -> Decision:
         if decoder.startswith(NAMED):
@@ -107,17 +128,28 @@ class Decisions:
         """The content of thresholds.json. Named thresholds stand in manifest.json, which one write can replace."""
         powers = {metric: best.br_power for metric, best in self.best.items() if best.br_power is not None}
         fewest = {metric: best.min_labels for metric, best in self.best.items() if best.min_labels is not None}
-        chosen = {"min_labels": {"decisions": fewest, "decoders": self.fewest}} if self.fewest else {}
+        chosen: dict[str, Any] = {"min_labels": {"decisions": fewest, "decoders": self.fewest}} if self.fewest else {}
+        if self.label_repair is not None:
+            sets = {decoder: repair.to_json() for decoder, repair in self.set_repairs.items()}
+            chosen["repairs"] = {"labels": self.label_repair.to_json(), "sets": sets}
         return {"thresholds": self.thresholds, "decisions": self.searches, "powers": powers, **chosen}
 
-    def named_to_json(self) -> dict[str, Any]:
-        return {name: asdict(thresholds) for name, thresholds in self.named.items()}
+    def stored_later(self) -> dict[str, dict[str, Any]]:
+        """What `orderfree thresholds` adds to manifest.json."""
+        reference = {} if self.reference is None else {"reference": self.reference.to_json()}
+        return {
+            "thresholds": {name: asdict(thresholds) for name, thresholds in self.named.items()},
+            "candidates": {level: asdict(promise) for level, promise in self.candidates.items()},
+            **reference,
+        }
 
     @classmethod
     def from_json(
-        cls, content: dict[str, Any], named: dict[str, Any], labels: int, decoders: Collection[str]
+        cls, content: dict[str, Any], manifest: dict[str, Any], labels: int, decoders: Collection[str]
     ) -> Decisions:
-        """Of a model with so many labels and these decoders; ValueError where the content does not fit it."""
+        """Of a model with so many labels and these decoders; ValueError where the content does not fit it.
+
+        content of thresholds.json, and of manifest.json"""
         thresholds = {
             str(search): {str(metric): _checked_threshold(value, labels) for metric, value in tuned.items()}
             for search, tuned in content["thresholds"].items()
@@ -134,8 +166,15 @@ class Decisions:
             tuned = thresholds.get(search, {})
             chosen = tuned.get(metric, tuned.get(USUAL_METRIC))
             best[str(metric)] = Decision(search, chosen, powers.get(metric), for_metric.get(metric))
-        stored = {str(name): _checked_named(entry, labels, decoders) for name, entry in named.items()}
-        return cls(thresholds, best, stored, fewest.get("decoders", {}))
+        named = {str(n): _checked_named(e, labels, decoders) for n, e in manifest.get("thresholds", {}).items()}
+        lists = {str(level): Promise.from_json(entry) for level, entry in manifest.get("candidates", {}).items()}
+        looks = manifest.get("reference")
+        reference = None if looks is None else Reference.from_json(looks, labels)
+        repairs = content.get("repairs")
+        for_labels = None if repairs is None else Repair.from_json(repairs["labels"])
+        for_sets = {} if repairs is None else {str(d): Repair.from_json(r) for d, r in repairs["sets"].items()}
+        few = fewest.get("decoders", {})
+        return cls(thresholds, best, named, few, lists, reference, for_labels, for_sets)
 
 
 def default_decoder(config: Config, decisions: Decisions) -> str:
@@ -154,7 +193,12 @@ def _checked_fewest(content: dict[str, Any], labels: int) -> dict[str, int]:
 
 
 def _checked_named(content: dict[str, Any], labels: int, decoders: Collection[str]) -> NamedThresholds:
-    named = NamedThresholds(**{**content, "threshold": _checked_threshold(content["threshold"], labels)})
+    promise = content.get("promise")
+    checked = {
+        "threshold": _checked_threshold(content["threshold"], labels),
+        "promise": None if promise is None else Promise.from_json(promise),
+    }
+    named = NamedThresholds(**{**content, **checked})
     if named.decoder not in decoders or not 0 <= named.min_labels <= labels:
         raise ValueError(f"manifest.json holds thresholds for {named.decoder!r} that do not fit this model")
     return named
@@ -179,41 +223,3 @@ def sets_at(log_odds: Tensor, threshold: float | np.ndarray, limits: Limits) -> 
     num_labels = log_odds.shape[1]
     hypotheses = at_threshold(log_odds, torch.as_tensor(threshold, dtype=log_odds.dtype).expand(num_labels), limits)
     return membership(hypotheses.sequences[:, 0], num_labels)
-
-
-# ── finding thresholds for a goal of the user ────────────────────────────────────────────────────────────────────────
-
-PRECISION = "precision="  # before the precision that is asked for
-SHOWN = ("micro_precision", "micro_recall", "micro_f1", "macro_f1", "predicted_labels_per_example")
-STRENGTH = 20.0  # a label's own threshold is drawn towards the shared one as if this many positives voted for that
-
-
-def find_thresholds(probs: np.ndarray, targets: np.ndarray, goal: str, decoder: str, limits: Limits) -> NamedThresholds:
-    """The thresholds of `decoder` that serve a goal best, given its probabilities (N, L) and targets (N, L).
-
-    micro_f1         one threshold for all labels
-    macro_f1         one for each label, drawn towards that
-    precision=0.9    the lowest one for all labels at which nine of ten predicted labels are right; empty sets are
-                     allowed, whatever `decoding.min_labels` is
-    """
-    threshold: Threshold
-    fewest = limits.min_labels
-    if goal in ("micro_f1", "macro_f1"):
-        threshold, _ = best_threshold(probs, targets)
-        if goal == "macro_f1":
-            threshold = label_thresholds(probs, targets, threshold, STRENGTH).tolist()
-    else:
-        threshold, fewest = precision_threshold(probs, targets, _wanted_precision(goal)), 0
-    sets = sets_at(torch.from_numpy(probs).logit(), np.asarray(threshold), replace(limits, min_labels=fewest))
-    reached = scores(targets, sets.numpy())
-    return NamedThresholds(decoder, threshold, fewest, goal, {name: reached[name] for name in SHOWN}, len(targets))
-
-
-def _wanted_precision(goal: str) -> float:
-    try:
-        wanted = float(goal.removeprefix(PRECISION)) if goal.startswith(PRECISION) else float("nan")
-    except ValueError:
-        wanted = float("nan")
-    if not 0 < wanted <= 1:
-        raise OrderfreeError(f"--for {goal!r}: expected micro_f1, macro_f1 or, with a share up to 1, precision=0.9.")
-    return wanted

@@ -25,9 +25,11 @@ from .build import input_kind, load_config, scores_labels
 from .checkpoint import TrainedModel, save_model
 from .config import Config
 from .data.arrays import Labelling, feature_examples, is_text, refuse_tables_of_text, text_examples, texts_of
-from .decisions import BEST
+from .decisions import BEST, NAMED
 from .errors import ModelDirectoryError, OrderfreeError
 from .inference import Predictor
+from .promises.promise import Promise
+from .promising import CandidateList
 from .system.files import write_text, writing_directory
 from .system.processor import products
 from .training.card import model_card
@@ -139,15 +141,30 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         self._finish(trained, labelling)
         return self
 
-    def predict(self, X: Any) -> Any:
-        """The labels of every example, in the form that `fit` was given them."""
-        label_sets = [found.labels for found in self.predict_sets(X)]
+    def predict(self, X: Any, promise: str | None = None) -> Any:
+        """The labels of every example, in the form that `fit` was given them; `promise`: at the thresholds that keep
+        it, such as "recall=0.9"."""
+        label_sets = [found.labels for found in self.predict_sets(X, promise)]
         return self._labelling.write(label_sets)
 
-    def predict_sets(self, X: Any) -> list[LabelSet]:
+    def promise(self, X: Any, y: Any, goal: str, confidence: float | None = None) -> Promise:
+        """Makes a promise on examples that were not fitted: `recall=0.9`, `precision=0.95` or `candidates=0.9`."""
+        examples = self._new_examples(X)
+        check_consistent_length(examples, y)
+        return self.predictor_.promise(_labelled(examples, self._labelling.alike(y), y), goal, confidence)
+
+    def predict_candidates(self, X: Any, level: float) -> list[CandidateList]:
+        """For every example the shortest list of label sets that keeps the promise `candidates=level`."""
+        found = self.predictor_.predict(self._new_examples(X), candidates=level)
+        return [prediction.candidates for prediction in found if prediction.candidates is not None]
+
+    def predict_sets(self, X: Any, promise: str | None = None) -> list[LabelSet]:
         """The labels of every example in the order they were generated, with the probability of the set and the other
         sets that the search held."""
         examples = self._new_examples(X)
+        if promise is not None:
+            decoder = NAMED + promise
+            return [found.label_sets[decoder] for found in self.predictor_.predict(examples, [decoder])]
         if self.decoder and self.optimize_for:
             raise OrderfreeError("decoder names a decoder and optimize_for lets validation choose one; give one.")
         chosen = BEST + self.optimize_for if self.optimize_for else self.decoder or self.predictor_.default_decoder

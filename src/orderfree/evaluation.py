@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -13,20 +14,31 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from .checkpoint import TrainedModel
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
 from .deciding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
-from .decisions import BEST, NamedThresholds, find_thresholds
+from .decisions import BEST, NamedThresholds
 from .decoding.search import POWERED, searches
 from .decoding.sets import membership
 from .errors import DataError
+from .goals import find_thresholds
 from .inference import Prediction, Predictor
 from .metrics.at_k import MANY_LABELS, inverse_propensities, scores_at_k, top_labels
-from .metrics.calibration import calibration
+from .metrics.calibration import (
+    brier_score,
+    calibration,
+    calibration_by_group,
+    expected_calibration_error,
+    reliability,
+)
 from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
+from .metrics.counts import Matrix, count
 from .metrics.ranking import ranking_scores
+from .metrics.recalibration import find_repair
 from .metrics.resampling import intervals
 from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
+from .metrics.selective import answered_curve
 from .metrics.thresholds import precision_recall
 from .types import DecodeInput, Example, Hypotheses
 
@@ -101,7 +113,7 @@ def decide(
 
 
 def thresholds_for(predictor: Predictor, examples: Iterable[Example], goal: str, decoder: str) -> NamedThresholds:
-    """The thresholds of `decoder` that serve a goal best on these examples."""
+    """The thresholds of `decoder` that serve a metric best on these examples."""
     known = [example for example in examples if example.unknown is not None]
     if not known:
         raise DataError("no example has labels that are known; expected some to choose thresholds by.")
@@ -160,6 +172,8 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
     trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
     known = truth[:, : len(predictor.labels.names)]  # the model's own labels come first
+    sure = np.array([predictor.set_prob(shown, prediction.label_sets[shown]) for prediction in predictions])  # (N,)
+    right, f1 = _quality(truth, matrices[shown])
     probs = _stacked([p.probs for p in predictions])
     marginals = _stacked([p.marginals for p in predictions])
     return {
@@ -172,6 +186,9 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "decisions": {d: predictor.decision(d).search for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
         "calibration": calibration(probs, known) if probs is not None else None,
+        "label_calibration": _label_calibration(predictor, probs, known),
+        "set_calibration": set_calibration(sure, right, np.asarray(matrices[shown].sum(axis=1)).ravel()),
+        "answered": answered_curve(sure, right, f1),
         "precision_recall": precision_recall(probs, known) if probs is not None else [],
         "ranking": {
             name: ranking_scores(rows, known)
@@ -207,6 +224,72 @@ def _at_k(
     counts = [*labels.counts, *[0] * (truth.shape[1] - len(labels.names))]
     weights = inverse_propensities(np.array(counts), sum(labels.combinations.values()))
     return {by: scores_at_k(top_labels(rows), truth, weights) for by, rows in probs.items() if rows is not None}
+
+
+LIKELY = 0.01  # cells below this probability are no test of calibration, and there are very many
+
+
+def _label_calibration(predictor: Predictor, probs: np.ndarray | None, truth: Matrix) -> dict[str, Any] | None:
+    """How honest label probabilities are by the frequency of labels in training (group: its digits), and what the
+    repair that validation chose makes of them."""
+    if probs is None:
+        return None
+    rows, columns = np.nonzero(probs >= LIKELY)
+    cells, true = probs[rows, columns].astype(float), np.asarray(truth[rows, columns]).ravel().astype(bool)
+    digits = np.array([len(str(count)) for count in predictor.labels.counts])[columns]
+    repair = predictor.trained.decisions.label_repair
+    return {
+        "from": LIKELY,
+        "by_digits_of_frequency": calibration_by_group(cells, true, digits),
+        "repair": None if repair is None else repair.kind,
+        "repaired_calibration_error": None if repair is None else expected_calibration_error(repair(cells), true),
+        "repaired_brier_score": None if repair is None else brier_score(repair(cells), true),
+    }
+
+
+def set_calibration(sure: np.ndarray, right: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
+    """How honest the probabilities of whole sets are (N,), all together and by the size of the predicted set."""
+    return {
+        "expected_calibration_error": expected_calibration_error(sure, right),
+        "brier_score": brier_score(sure, right),
+        "reliability": reliability(sure, right),
+        "by_size": calibration_by_group(sure, right, sizes),
+    }
+
+
+def repair_probabilities(trained: TrainedModel, corpus: Corpus) -> dict[str, Any]:
+    """Chooses repairs of label probabilities, and of the probabilities of the default decoder's sets, on a validation
+    corpus, and stores them in the decisions; what they change there."""
+    predictor = Predictor(trained)
+    decoder = predictor.default_decoder
+    cells: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+    sets: list[tuple[float, bool]] = []
+    for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
+        given = predictor.start(batch.inputs)
+        truth = batch.targets.numpy()
+        unknown = batch.unknown is not None and bool(batch.unknown.any())  # it is not known which sets are right
+        if unknown or given.labels is not None:  # nor are shortlists repaired
+            continue
+        if given.br_logits is not None:
+            probs = given.br_logits.sigmoid().cpu().numpy()
+            rows, columns = np.nonzero(probs >= LIKELY)
+            cells.append((probs[rows, columns], truth[rows, columns], batch.rows.numpy()[rows]))
+        hypotheses = predictor.search(given, decoder)
+        right = (_best_sets(given, hypotheses).numpy() == truth).all(axis=1)
+        found = predictor.label_sets(hypotheses)
+        sets += [(min(math.exp(one.log_prob), 1.0), bool(same)) for one, same in zip(found, right, strict=True)]
+    probs, true, own = (np.concatenate(part) for part in zip(*cells, strict=True)) if cells else (np.zeros(0),) * 3
+    of_labels, told = find_repair(probs, true.astype(bool), own.astype(int))
+    sure, correct = np.array(sets, dtype=float).reshape(-1, 2).T
+    of_sets, told_of_sets = find_repair(sure, correct.astype(bool))
+    trained.decisions = replace(trained.decisions, label_repair=of_labels, set_repairs={decoder: of_sets})
+    return {"labels": told, "sets": {"decoder": decoder, **told_of_sets}}
+
+
+def _quality(truth: Matrix, predicted: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) whether each set is right, and its F1."""
+    _, examples = count(truth, predicted)
+    return (examples.fp + examples.fn) == 0, examples.f1(of_nothing=1)
 
 
 def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:

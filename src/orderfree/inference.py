@@ -26,6 +26,8 @@ from .decoding.search import searches
 from .decoding.sets import merged_sets, set_log_prob, step_marginals
 from .errors import OrderfreeError, nearest
 from .plugins import load_plugins
+from .promises.promise import Promise
+from .promising import CandidateList, candidate_lists, make_promise
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
@@ -42,6 +44,8 @@ class Prediction:
     probs: np.ndarray | None  # (L,) binary-relevance probabilities; None where the model has no such decoder
     truncated: bool
     marginals: np.ndarray | None = None  # (L,) step marginals of the label decoder, where they were asked for
+    candidates: CandidateList | None = None  # where they were asked for
+    nearest: float | None = None  # cosine of the most similar training example, where the model remembers some
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -153,30 +157,44 @@ class Predictor:
 
     @overload
     def predict(  # type: ignore[overload-overlap]  # what has a length becomes a list
-        self, inputs: Collection[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+        self,
+        inputs: Collection[Input],
+        decoders: Sequence[str] | None = None,
+        marginals: bool = False,
+        candidates: float | None = None,
     ) -> list[Prediction]: ...
 
     @overload
     def predict(
-        self, inputs: Iterable[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+        self,
+        inputs: Iterable[Input],
+        decoders: Sequence[str] | None = None,
+        marginals: bool = False,
+        candidates: float | None = None,
     ) -> Iterator[Prediction]: ...
 
     def predict(
-        self, inputs: Iterable[Input], decoders: Sequence[str] | None = None, marginals: bool = False
+        self,
+        inputs: Iterable[Input],
+        decoders: Sequence[str] | None = None,
+        marginals: bool = False,
+        candidates: float | None = None,
     ) -> list[Prediction] | Iterator[Prediction]:
         """Predictions for texts, dicts or examples, in their order: a list for a list or column, and for an iterator an
         iterator, whose memory does not grow.
 
         `decoders`: searches or decisions (`decisions.py`), by default the model's own. `marginals`: also the step
-        marginals (`decoding/sets.py`) of every label, if the model has a label decoder."""
+        marginals (`decoding/sets.py`) of every label, if the model has a label decoder.
+        `candidates`: also a list of label sets that keeps the promise of this level."""
         decoders = decoders or [self.default_decoder]
+        limit = None if candidates is None else self.trained.decisions.candidate_promise(candidates).limit
         for decoder in decoders:
             check_decoder(self.trained.config, self.decision(decoder).search)
-        found = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals)
+        found = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals, limit)
         return list(found) if isinstance(inputs, Sized) else found
 
     def _predictions(
-        self, examples: Iterable[Example], decoders: Sequence[str], marginals: bool
+        self, examples: Iterable[Example], decoders: Sequence[str], marginals: bool, limit: float | None
     ) -> Iterator[Prediction]:
         size = self.trained.config.decoding.batch_size
         for chunk in read_ahead(examples, CHUNK * size):
@@ -186,21 +204,31 @@ class Predictor:
             for start in range(0, len(order), size):
                 places = order[start : start + size]
                 found = self._predict_batch(
-                    [chunk[p] for p in places], [encoded[p] for p in places], decoders, marginals
+                    [chunk[p] for p in places], [encoded[p] for p in places], decoders, marginals, limit
                 )
                 predictions.update(zip(places, found, strict=True))
             yield from (predictions[place] for place in range(len(chunk)))
 
-    def predict_proba(self, inputs: Iterable[Input], decoder: str | None = None) -> np.ndarray:
+    def set_prob(self, decoder: str, found: LabelSet) -> float:
+        """The probability that a set this decoder has predicted is right, repaired where validation chose a repair."""
+        prob = min(math.exp(found.log_prob), 1.0)
+        repair = self.trained.decisions.set_repairs.get(decoder)
+        return prob if repair is None else float(repair(np.array(prob)))
+
+    def predict_proba(self, inputs: Iterable[Input], decoder: str | None = None, repaired: bool = False) -> np.ndarray:
         """(N, L) the probability of every label: `br`, or `marginal`, its share of the weighted sets
-        (`decoding/sets.py`)."""
+        (`decoding/sets.py`).
+
+        `repaired`: those of `br` as validation chose to repair them. Thresholds are those of the others."""
         probable = [name for name in self.decoders if searches[name].log_odds is not None]
         name = decoder or probable[0]
         log_odds = searches[name].log_odds if name in probable else None
         if log_odds is None:
             raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
-        rows = [self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self._batches(inputs)]
-        return np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
+        rows = [self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self.batches(inputs)]
+        probs = np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
+        repair = self.trained.decisions.label_repair if repaired and name == "br" else None
+        return probs if repair is None else repair(probs)
 
     def set_log_prob(self, inputs: Iterable[Input], sets: Iterable[Collection[str]]) -> np.ndarray:
         """(N,) log P(set | x) of the label decoder, whatever the order: one set of label names for each example."""
@@ -208,7 +236,7 @@ class Predictor:
             raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
         wanted = iter(sets)
         found = [np.zeros(0, dtype=np.float32)]
-        for chunk, given in self._batches(inputs):
+        for chunk, given in self.batches(inputs):
             names = [tuple(row) for row in islice(wanted, len(chunk))]
             if len(names) < len(chunk):
                 raise OrderfreeError("there are fewer sets than examples; give one for each.")
@@ -222,12 +250,22 @@ class Predictor:
             found.append(log_probs.masked_fill(chosen.sum(dim=1) < sizes, float("-inf")).cpu().numpy())
         return np.concatenate(found)
 
+    def promise(
+        self, inputs: Iterable[Input], goal: str, confidence: float | None = None, decoder: str = "br"
+    ) -> Promise:
+        """Makes a promise on labelled inputs, which the model must not have seen, and keeps it in the model:
+        `recall=0.9` and `precision=0.95` as thresholds of a decoder, for `predict(…, ["thresholds:recall=0.9"])`;
+        `candidates=0.9` for `predict(…, candidates=0.9)`. `confidence` None: on average over calibration data."""
+        examples = as_examples(inputs, self.trained.config.data)
+        promise, self.trained.decisions = make_promise(self, examples, goal, confidence, decoder)
+        return promise
+
     def _refuse_unknown(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.labels.ids:
                 raise OrderfreeError(f"{name!r} is no label of this model.{nearest(name, list(self.labels.names))}")
 
-    def _batches(self, inputs: Iterable[Input]) -> Iterator[tuple[list[Example], DecodeInput]]:
+    def batches(self, inputs: Iterable[Input]) -> Iterator[tuple[list[Example], DecodeInput]]:
         """In the order of the inputs."""
         remaining = as_examples(inputs, self.trained.config.data)
         with torch.inference_mode():
@@ -236,7 +274,12 @@ class Predictor:
                 yield chunk, self.start(self.trained.featurizer.collate([row.arrays for row in rows]))
 
     def _predict_batch(
-        self, examples: list[Example], encoded: list[Encoded], decoders: Sequence[str], marginals: bool
+        self,
+        examples: list[Example],
+        encoded: list[Encoded],
+        decoders: Sequence[str],
+        marginals: bool,
+        limit: float | None = None,
     ) -> list[Prediction]:
         given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
         sets = {decoder: self.label_sets(self.search(given, decoder), given.labels) for decoder in decoders}
@@ -244,6 +287,7 @@ class Predictor:
         wanted = marginals and given.step is not None
         with torch.inference_mode():
             shares = self.of_all_labels(step_marginals(given, self.limits), given) if wanted else None  # (B, L)
+        lists = None if limit is None else candidate_lists(self, given, limit)
         return [
             Prediction(
                 example,
@@ -251,6 +295,8 @@ class Predictor:
                 probs[b] if probs is not None else None,
                 encoded[b].truncated,
                 shares[b] if shares is not None else None,
+                lists[b] if lists is not None else None,
+                float(encoded[b].arrays["nearest"]) if "nearest" in encoded[b].arrays else None,
             )
             for b, example in enumerate(examples)
         ]
@@ -306,13 +352,25 @@ def prediction_record(
     if prediction.probs is not None and probs != "none":
         names = predictor.labels.names if probs == "all" else labels
         shown = {name: round(float(prediction.probs[predictor.labels.ids[name]]), 6) for name in names}
-    return {
+    record: dict[str, Any] = {
         "id": prediction.example.id,
         "labels": list(labels),
         "decoder": predictor.decision(decoder).search,
         "log_prob": found.log_prob,
         "probs": shown,
     }
+    if prediction.candidates is not None:
+        listed = [{"labels": list(names), "prob": prob} for names, prob in prediction.candidates.sets]
+        record["candidates"] = listed
+        record["outside"] = {"possible": prediction.candidates.outside, "prob": prediction.candidates.outside_prob}
+    return record
+
+
+def abstaining(record: dict[str, Any], prob: float, below: float) -> dict[str, Any]:
+    """The record of a prediction with the probability of its set; without labels where that is too low: they are
+    `withheld` then."""
+    withheld = {"labels": [], "withheld": record["labels"]} if prob < below else {}
+    return {**record, **withheld, "prob": prob, "abstained": prob < below}
 
 
 def read_ahead(examples: Iterable[Example], most: int) -> Iterator[list[Example]]:

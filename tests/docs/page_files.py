@@ -39,13 +39,14 @@ SMALL = {
 
 def make_files(directory: Path) -> None:
     """Everything a page may take for granted, under the names the pages use."""
-    news = _news(240)
+    news = _news(740)
     parts = {
         "train": news[:120],
         "val": news[120:160],
         "valid": news[120:160],
         "test": news[160:200],
-        "new": news[200:],
+        "new": news[200:240],
+        "calibration": news[240:],
     }
     parts["more"] = [*news[:60], *(Example(f"m{n}", f"a bank lends money {n}", labels=("bank",)) for n in range(20))]
     for name, examples in parts.items():

@@ -1,4 +1,4 @@
-"""The sentences a command ends with."""
+"""The sentences a command ends with, and what the formats of `predict` do not hold."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ..checkpoint import TrainedModel
 
+from ..errors import OrderfreeError
+
 
 @dataclass
 class PredictedCounts:
@@ -18,6 +20,7 @@ class PredictedCounts:
     inputs: int = 0
     labels: int = 0
     empty: int = 0
+    withheld: int = 0  # by --abstain-below
 
     def add(self, labels: int) -> None:
         self.inputs += 1
@@ -26,7 +29,8 @@ class PredictedCounts:
 
     def sentence(self) -> str:
         each = self.labels / max(self.inputs, 1)
-        return f"{self.inputs:,} inputs predicted: {each:.2f} labels each, {self.empty:,} without any label"
+        withheld = f", {self.withheld:,} of them withheld" if self.withheld else ""
+        return f"{self.inputs:,} inputs predicted: {each:.2f} labels each, {self.empty:,} without any label{withheld}"
 
 
 def expectation(trained: TrainedModel) -> str:
@@ -52,3 +56,11 @@ def next_command(run: Path, train_file: Path) -> str:
         else "".join(train_file.suffixes[-2:] if train_file.suffix == ".gz" else [train_file.suffix])
     )
     return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix])}"
+
+
+def refuse_more(alternatives: bool, candidates: float | None, abstain_below: float | None, kind: str) -> None:
+    """Refuses what only JSONL holds."""
+    asked = {"--alternatives": alternatives, "--candidates": candidates, "--abstain-below": abstain_below}
+    for option, value in asked.items():
+        if value not in (None, False) and kind != "jsonl":
+            raise OrderfreeError(f"{option}: {kind} does not hold what it adds; write JSONL.")

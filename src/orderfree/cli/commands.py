@@ -11,7 +11,7 @@ import typer
 
 from ..errors import OrderfreeError
 from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
-from .closing import PredictedCounts, expectation, next_command
+from .closing import PredictedCounts, expectation, next_command, refuse_more
 from .common import (
     AsJson,
     ConfigFile,
@@ -152,6 +152,8 @@ def evaluate(
         say(f"warning: {len(found['unseen_labels'])} label(s) never seen in training count as misses: {names}")
     if found["truncated"]:
         say(f"{found['truncated']:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
+    if found["shift"] is not None:
+        say(("warning: " if found["shift"]["shifted"] else "") + found["shift"]["sentence"])
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
         return
@@ -181,6 +183,13 @@ def predict(
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
     alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
+    candidates: Annotated[
+        float | None,
+        typer.Option(metavar="P", help="Also write a list of sets that holds the true one with this probability."),
+    ] = None,
+    abstain_below: Annotated[
+        float | None, typer.Option(metavar="P", help="Withhold the labels of sets that are less probable than this.")
+    ] = None,
     settings: Settings = None,
     format: Format = None,
     skip_bad: SkipBad = False,
@@ -190,15 +199,18 @@ def predict(
 ) -> None:
     """Predict the label sets of new examples."""
     from ..data.writers import open_prediction_writer
-    from ..inference import prediction_record
+    from ..inference import abstaining, prediction_record
 
+    if abstain_below is not None and not 0 <= abstain_below <= 1:
+        raise OrderfreeError(f"--abstain-below {abstain_below:g}: expected a probability between 0 and 1.")
     if probs not in ("all", "predicted", "none"):
         raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
     predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
     if engine is not None:
-        if alternatives or out_format not in (None, "parquet"):
-            raise OrderfreeError("--engine writes Parquet, which holds no --alternatives; leave both options out.")
+        refuse_more(alternatives, candidates, abstain_below, "parquet")
+        if out_format not in (None, "parquet"):
+            raise OrderfreeError(f"--out-format {out_format}: --engine writes Parquet; leave this option out.")
         if format not in (None, "parquet"):
             raise OrderfreeError(
                 f"--format {format}: --engine reads Parquet files; convert them with `orderfree convert`."
@@ -215,12 +227,15 @@ def predict(
     parents = read_hierarchy(hierarchy, predictor)
     examples = reading(inputs[0], data, labelled=False, noun="inputs")
     kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
-    if alternatives and kind != "jsonl":
-        raise OrderfreeError(f"--alternatives: {kind} does not hold them; write JSONL.")
+    refuse_more(alternatives, candidates, abstain_below, kind)
     truncated, written = 0, PredictedCounts()
     with open_prediction_writer(out, kind, separator=data.label_separator) as writer:
-        for prediction in predictor.predict(examples, [decoder]):
+        for prediction in predictor.predict(examples, [decoder], candidates=candidates):
             record = prediction_record(predictor, prediction, decoder, parents, probs)
+            if abstain_below is not None:
+                prob = predictor.set_prob(decoder, prediction.label_sets[decoder])
+                record = abstaining(record, prob, abstain_below)
+                written.withheld += record["abstained"]
             if alternatives:
                 others = prediction.label_sets[decoder].alternatives
                 record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in others]
@@ -244,7 +259,8 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "parameters": trained.network.parameter_count(),
         "input_features": feature_count(trained.featurizer),
         **trained.decisions.to_json(),
-        "named_thresholds": trained.decisions.named_to_json(),
+        "named_thresholds": trained.decisions.stored_later()["thresholds"],
+        "promises": {name: promise.sentence for name, promise in trained.decisions.promises.items()},
         "metrics": trained.metrics,
         "provenance": {**trained.provenance, "texts": _without_sample(trained.provenance.get("texts"))},
         "config": trained.config.model_dump(),
@@ -265,6 +281,8 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         print(f"best for {metric}: {decision.search}{_tuned(decision)}")
     for name, found in trained.decisions.named.items():
         print(f"thresholds {name}: {found.decoder} for {found.goal}, found on {found.examples:,} examples")
+    for name, sentence in content["promises"].items():
+        print(f"promise {name}: {sentence}")
     print("\nValidation scores:")
     print_scores(trained.metrics.get("validation", {}))
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,13 +23,27 @@ from .common import (
     warn_of_own_examples,
 )
 
+if TYPE_CHECKING:
+    from ..config import DataConfig
+    from ..decisions import NamedThresholds
+    from ..inference import Predictor
+    from ..promises.promise import Promise
+
 
 def thresholds(
     run: RunDirectory,
     data_file: Annotated[Path, typer.Argument(metavar="DATA", help="Labelled examples the model was not trained on.")],
     goals: Annotated[
         list[str] | None,
-        typer.Option("--for", help="micro_f1, macro_f1 or precision=P; repeat it. By default the first two."),
+        typer.Option(
+            "--for",
+            help="micro_f1, macro_f1, or a promise: recall=0.9, precision=0.95 or candidates=0.9; repeat it. "
+            "By default the first two.",
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Of a promise, e.g. 0.95. By default recall and candidates hold on average."),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name to store under; by default what --for says.")] = None,
     decode: Annotated[str, typer.Option("--decode", help="br, marginal or linear: a decoder with thresholds.")] = "br",
@@ -37,26 +51,81 @@ def thresholds(
     format: Format = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find thresholds on labelled data and store them in the model, for `predict --thresholds NAME`."""
+    """Find thresholds on labelled data, or promise recall, precision or lists of sets, and store them in the model."""
     from ..checkpoint import store_thresholds
-    from ..decisions import SHOWN
-    from ..evaluation import thresholds_for
+    from ..decisions import NamedThresholds
+    from ..promises.promise import CANDIDATES, Promise
 
     goals = goals or ["micro_f1", "macro_f1"]
-    if name is not None and len(goals) > 1:
-        raise OrderfreeError("--name can name one set only; give one --for with it.")
+    if name is not None and (len(goals) > 1 or goals[0].startswith(CANDIDATES)):
+        raise OrderfreeError(
+            "--name names one set of thresholds; give one --for with it, recall, precision or a metric."
+        )
     predictor, data = open_run(run, settings, format)
-    examples = list(reading(data_file, data, labelled=True, noun="texts to choose by", predictor=predictor))
-    found = {name or goal: thresholds_for(predictor, examples, goal, decode) for goal in goals}
-    store_thresholds(run, found)
-    warn_of_own_examples(run, predictor, data_file)
+    found = _found(run, predictor, data_file, data, goals, confidence, decode)
+    named = {name or goal: made for goal, made in found.items() if isinstance(made, NamedThresholds)}
+    candidates = {f"{made.level:g}": made for made in found.values() if isinstance(made, Promise)}
+    store_thresholds(run, named, candidates, predictor.trained.decisions.reference)
     if as_json:
-        print(json.dumps({own: asdict(stored) for own, stored in found.items()}, ensure_ascii=False))
+        print(json.dumps({name or goal: _as_json(made) for goal, made in found.items()}, ensure_ascii=False))
+        return
+    _print_thresholds(run, named)
+    for promise in (*(made.promise for made in named.values()), *candidates.values()):
+        if promise is not None:
+            print(f"Promise: {promise.sentence}")
+    for level in candidates:
+        print(f"Stored in {run}; use it with `orderfree predict {run} … --candidates {level}`")
+
+
+def _found(
+    run: Path,
+    predictor: Predictor,
+    data_file: Path,
+    data: DataConfig,
+    goals: list[str],
+    confidence: float | None,
+    decode: str,
+) -> dict[str, NamedThresholds | Promise]:
+    """Thresholds or the promise for each goal, the latter with the fingerprint of the file."""
+    from ..evaluation import thresholds_for
+    from ..promises.promise import CANDIDATES, parse_goal
+    from ..watching import reference_of
+
+    promises = {goal: parse_goal(goal) for goal in goals}
+    asked = any(wanted is not None for wanted in promises.values())
+    if confidence is not None and not asked:
+        raise OrderfreeError("--confidence is of a promise; give --for recall=0.9 or precision=0.95 with it.")
+    print_of_file = predictor.trained.refuse_to_promise_on(data_file) if asked else None
+    examples = list(reading(data_file, data, labelled=True, noun="texts to choose by", predictor=predictor))
+    found: dict[str, NamedThresholds | Promise] = {}
+    for goal, wanted in promises.items():
+        if wanted is None:
+            found[goal] = thresholds_for(predictor, examples, goal, decode)
+            continue
+        promise = replace(predictor.promise(examples, goal, confidence, decode), data=print_of_file or None)
+        named = predictor.trained.decisions.named
+        found[goal] = promise if wanted[0] == CANDIDATES else replace(named[goal], promise=promise)
+    if asked:
+        decisions, reference = predictor.trained.decisions, reference_of(predictor, examples)
+        predictor.trained.decisions = replace(decisions, reference=reference)
+    warn_of_own_examples(run, predictor, data_file)
+    return found
+
+
+def _as_json(made: NamedThresholds | Promise) -> dict[str, Any]:
+    promise: Promise | None = getattr(made, "promise", made)  # type: ignore[arg-type]
+    return asdict(made) | ({} if promise is None else {"sentence": promise.sentence})
+
+
+def _print_thresholds(run: Path, named: dict[str, NamedThresholds]) -> None:
+    from ..goals import SHOWN
+
+    if not named:
         return
     rows = []
-    for own, stored in found.items():
+    for name, stored in named.items():
         shown = "one a label" if isinstance(stored.threshold, list) else f"{stored.threshold:.4f}"
-        rows.append((own, shown, *(f"{stored.scores[key]:.4f}" for key in SHOWN)))
+        rows.append((name, shown, *(f"{stored.scores[key]:.4f}" for key in SHOWN)))
     print_table(("name", "threshold", *(key.replace("_", " ") for key in SHOWN)), rows)
     print(f"Stored in {run}; use one with `orderfree predict {run} … --thresholds NAME`")
 

@@ -62,6 +62,11 @@ class SeenTexts:
             self.sampled += 1
             self.seen += own in self.known
 
+    @property
+    def share(self) -> float:
+        """Of the texts looked at, those the model has learned from; estimated where they are many."""
+        return self.seen / self.sampled if self.sampled else 0.0
+
     def note(self) -> str | None:
         if not self.seen:
             return None

@@ -42,6 +42,25 @@ def calibration(probs: np.ndarray, targets: Matrix) -> dict[str, Any]:
     }
 
 
+def calibration_by_group(probs: np.ndarray, true: np.ndarray, groups: np.ndarray) -> list[dict[str, Any]]:
+    """The same figures for each group of cells (C,): how many, the mean probability beside the share that came true,
+    calibration error and Brier score."""
+    rows = []
+    for group in np.unique(groups):
+        own = groups == group
+        rows.append(
+            {
+                "group": int(group),
+                "count": int(own.sum()),
+                "mean_probability": float(probs[own].mean()),
+                "share_true": float(true[own].mean()),
+                "expected_calibration_error": expected_calibration_error(probs[own], true[own]),
+                "brier_score": brier_score(probs[own], true[own]),
+            }
+        )
+    return rows
+
+
 def reliability(probs: np.ndarray, targets: Matrix, bins: int = BINS) -> list[dict[str, float | int]]:
     """What was predicted beside what came true, in `bins` equally wide parts of [0, 1].
 

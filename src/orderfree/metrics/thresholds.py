@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import ConfigError, OrderfreeError
+from ..errors import ConfigError
 from .counts import Matrix, count
 
 NEUTRAL = 0.5
@@ -55,24 +55,6 @@ def precision_recall(probs: np.ndarray, targets: Matrix, steps: int = 50) -> lis
             recall = hits / len(hit) if len(hit) else 0.0
             rows.append({"threshold": float(threshold), "precision": hits / predicted, "recall": recall})
     return rows
-
-
-def precision_threshold(probs: np.ndarray, targets: np.ndarray, precision: float) -> float:
-    """The lowest threshold for all labels at which at least this share of the labels that are said is right.
-
-    Lowest: of all cuts that are precise enough, the one that says most."""
-    order = np.argsort(-probs, axis=None)
-    falling = probs.ravel()[order]
-    is_cut = np.append(falling[:-1] > falling[1:], True)
-    said = np.flatnonzero(is_cut) + 1  # (C,)
-    reached = np.cumsum(targets.ravel()[order])[is_cut] / said
-    enough = np.flatnonzero(reached >= precision)
-    if not len(enough):
-        raise OrderfreeError(
-            f"no threshold is right in {precision:g} of what it says on this data, the best in {reached.max():.4f}; "
-            "ask for less."
-        )
-    return float(_midway(falling[is_cut])[enough[-1]])
 
 
 def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..data.hierarchy import Hierarchy
 from ..evaluation import judge, known_parts, predict_for_scores
 from ..inference import Prediction, Predictor
 from ..types import Example
+from ..watching import shift_of
 from .trace import likeliest, trace
 
 EXAMPLES_SHOWN = 30
@@ -25,7 +26,8 @@ def evaluate_with_examples(
     predictions = predict_for_scores(predictor, examples, decoders, hierarchy)
     scores = judge(predictor, predictions, decoders)
     shown = shown_examples(predictor, known_parts(predictor, predictions), scores["default_decoder"])
-    return {**scores, "examples_shown": shown}
+    shift = shift_of(predictor, predictions)
+    return {**scores, "shift": None if shift is None else shift.to_json(), "examples_shown": shown}
 
 
 def shown_examples(predictor: Predictor, predictions: Sequence[Prediction], decoder: str) -> list[dict[str, Any]]:

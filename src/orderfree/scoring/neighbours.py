@@ -66,14 +66,22 @@ class Neighbours:
 
     def votes(self, bags: scipy.sparse.csr_matrix, own: np.ndarray | None = None) -> np.ndarray:
         """Log-odds (B, L) for bags (B, V). own (B,): the place of each among those remembered, which has no vote."""
+        return self.votes_and_nearest(bags, own)[0]
+
+    def votes_and_nearest(
+        self, bags: scipy.sparse.csr_matrix, own: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Log-odds (B, L) and the cosine of the nearest neighbour (B,)."""
         votes = np.empty((bags.shape[0], self.labels), dtype=np.float32)
+        nearest = np.empty(len(votes), dtype=np.float32)
         for start in range(0, len(votes), ROWS):
             some = slice(start, start + ROWS)
-            shares = self._shares(of_length_one(bags[some]), None if own is None else own[some])  # (b, L)
+            asked = of_length_one(bags[some])
+            shares, nearest[some] = self._shares(asked, None if own is None else own[some])  # (b, L), (b,)
             votes[some] = np.log((shares + SOFTENED) / (1 - shares + SOFTENED))
-        return votes
+        return votes, nearest
 
-    def _shares(self, asked: scipy.sparse.csr_matrix, own: np.ndarray | None) -> np.ndarray:
+    def _shares(self, asked: scipy.sparse.csr_matrix, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         near = torch.from_numpy((asked @ self._by_term).toarray())  # (b, N) cosines
         if own is not None:
             found = np.flatnonzero(own >= 0)
@@ -86,7 +94,8 @@ class Neighbours:
         weights = scipy.sparse.csr_matrix((counted.ravel(), places.numpy().ravel(), ends), shape=near.shape)
         have = (weights @ self.targets).toarray()  # (b, L)
         shares = self._of_those_who_know(have, None if self.unknown is None else (weights @ self.unknown).toarray())
-        return np.where(cosines[:, :1].numpy() > 0, shares, self._usual)
+        first = cosines[:, :1].numpy()  # (b, 1)
+        return np.where(first > 0, shares, self._usual), first[:, 0]
 
     def _of_those_who_know(self, have: np.ndarray, unknown: np.ndarray | None) -> np.ndarray:
         """Shares of labels (b, L) among those of whom it is known; one half where there is none."""

@@ -21,6 +21,7 @@ from .schema import (
     Alternatives,
     AlternativeSet,
     Candidate,
+    CandidateSet,
     ComparedLabel,
     DecodeOptions,
     DecoderFacts,
@@ -29,6 +30,7 @@ from .schema import (
     LabelWords,
     LimitsAnswer,
     ModelAnswer,
+    Outside,
     PredictAnswer,
     PredictRequest,
     RankedSet,
@@ -62,16 +64,27 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
     return predictor.adjusted(options.thresholds, options.min_labels, options.max_labels), decoder, name
 
 
-def predict_texts(predictor: Predictor, decoder: str, texts: list[str]) -> list[Prediction]:
+def predict_texts(predictor: Predictor, decoder: str, candidates: float | None, texts: list[str]) -> list[Prediction]:
     examples = [Example(str(place), text=text) for place, text in enumerate(texts)]
-    return list(predictor.predict(examples, [decoder]))
+    return list(predictor.predict(examples, [decoder], candidates=candidates))
 
 
 def predict_answer(
     predictor: Predictor, decoder: str, plain: str, asked: PredictRequest, found: list[Prediction]
 ) -> bytes:
-    sets = [(one.label_sets[decoder], one.probs, one.truncated) for one in found]
-    answers = [set_answer(predictor, *one, asked.probs, asked.alternatives) for one in sets]
+    answers = []
+    for one in found:
+        chosen = one.label_sets[decoder]
+        answer = set_answer(predictor, chosen, one.probs, one.truncated, asked.probs, asked.alternatives)
+        if one.candidates is not None:
+            answer.candidates = [CandidateSet(labels=list(names), prob=prob) for names, prob in one.candidates.sets]
+            answer.outside = Outside(possible=one.candidates.outside, prob=one.candidates.outside_prob)
+        if asked.abstain_below is not None:
+            answer.prob = predictor.set_prob(decoder, chosen)
+            answer.abstained = answer.prob < asked.abstain_below
+            answer.withheld = list(chosen.labels) if answer.abstained else []
+            answer.labels = [] if answer.abstained else answer.labels
+        answers.append(answer)
     return PredictAnswer(decoder=plain, predictions=answers).model_dump_json().encode()
 
 
@@ -206,6 +219,7 @@ def describe(predictor: Predictor, name: str, limits: ServiceLimits, examples: S
         ],
         default_decoder=predictor.decision(predictor.default_decoder).search,
         best_decoder=trained.decisions.searches,
+        promises={name: promise.sentence for name, promise in trained.decisions.promises.items()},
         min_labels=predictor.limits.min_labels,
         max_labels=predictor.limits.max_labels,
         max_words=trained.config.data.max_words,

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cache, partial
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from .._version import __version__
 from ..errors import DataError, OrderfreeError
 from ..inference import Predictor
 from ..types import Example
+from ..watching import Watch
 from .answers import asked_for, describe, explain, predict_answer, predict_texts
 from .aside import Aside
 from .batching import Batcher
@@ -64,7 +66,8 @@ def create_app(
     are texts that the page offers to try."""
     _try_out(predictor)
     batcher = Batcher(limits.queue, limits.batch_texts, limits.batch_seconds)
-    measures = Measures(lambda: batcher.waiting)
+    watch = Watch(predictor)
+    measures = Measures(lambda: batcher.waiting, lambda: nan if watch.newest is None else watch.newest.p_value)
     batcher.seen = measures.saw_batch
     aside = Aside(limits.queue, limits.seconds)
 
@@ -78,7 +81,7 @@ def create_app(
     app.state.batcher = batcher
     app.add_middleware(Guard, limits=limits, measures=measures, token=token)
     answer_with_problems(app)
-    _add_questions(app, predictor, batcher, aside, limits, log_texts)
+    _add_questions(app, predictor, batcher, aside, limits, log_texts, watch)
     _add_facts(app, describe(predictor, name, limits, examples), batcher, measures)
     _add_pages(app)
     _name_choices(app, predictor)
@@ -86,7 +89,13 @@ def create_app(
 
 
 def _add_questions(
-    app: FastAPI, predictor: Predictor, batcher: Batcher, aside: Aside, limits: ServiceLimits, log_texts: bool
+    app: FastAPI,
+    predictor: Predictor,
+    batcher: Batcher,
+    aside: Aside,
+    limits: ServiceLimits,
+    log_texts: bool,
+    watch: Watch,
 ) -> None:
     """What the model is asked; only these wait for its thread."""
 
@@ -111,8 +120,14 @@ def _add_questions(
         probs = len(asked.all_texts) * (len(predictor.labels) if asked.probs == "all" else 1)
         if probs > limits.probs:
             raise Problem("invalid", f"{probs:,} probabilities are too many for an answer; send fewer texts at once.")
-        work = partial(predict_texts, adjusted, decoder)
-        found = await batcher.submit("predict" + asked.group, work, asked.all_texts, limits.seconds)
+        if asked.candidates is not None:
+            predictor.trained.decisions.candidate_promise(asked.candidates)
+            if asked.min_labels is not None or asked.max_labels is not None:
+                raise OrderfreeError("`candidates` are promised with the model's own set sizes; leave out the others.")
+        work = partial(predict_texts, adjusted, decoder, asked.candidates)
+        found = await batcher.submit(f"predict {asked.candidates} {asked.group}", work, asked.all_texts, limits.seconds)
+        if asked.thresholds is None and asked.min_labels is None and asked.max_labels is None:
+            watch.saw(found)
         write = partial(predict_answer, predictor, decoder, plain, asked, found)
         return _json(await aside.run(write, probs > LARGE_ANSWER))
 

@@ -13,7 +13,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 class Measures:
     """One set for each service, so that two in one process do not count for one another."""
 
-    def __init__(self, waiting: Callable[[], float]) -> None:
+    def __init__(self, waiting: Callable[[], float], shift: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "orderfree_requests", "Requests answered", ["method", "path", "status"], registry=self.registry
@@ -28,6 +28,12 @@ class Measures:
         )
         queue = Gauge("orderfree_queue_requests", "Requests that wait for the model", registry=self.registry)
         queue.set_function(waiting)
+        shifted = Gauge(
+            "orderfree_shift_p_value",
+            "How probable it is that the newest 500 texts are like those of the promises; NaN: not known",
+            registry=self.registry,
+        )
+        shifted.set_function(shift)
         ProcessCollector(registry=self.registry)  # memory, CPU time and open files, on Linux
 
     def saw_batch(self, texts: int) -> None:

@@ -65,6 +65,12 @@ class PredictRequest(DecodeOptions):
     probs: Literal["predicted", "all", "none"] = Field(
         "predicted", description="labels to give the binary-relevance probability of"
     )
+    candidates: Share | None = Field(
+        None, description="also list label sets that hold the true one with this probability; see promises of /v1/model"
+    )
+    abstain_below: Share | None = Field(
+        None, description="withhold the labels of a set that is less probable than this"
+    )
 
     @model_validator(mode="after")
     def _one_of_both(self) -> PredictRequest:
@@ -82,6 +88,16 @@ class AlternativeSet(BaseModel):
     log_prob: float
 
 
+class CandidateSet(BaseModel):
+    labels: list[str]
+    prob: float = Field(description="of the label decoder, merged over orders")
+
+
+class Outside(BaseModel):
+    possible: bool = Field(description="whether the true set may be none of the candidates, for the promise to hold")
+    prob: float = Field(description="of all sets that were not found")
+
+
 class SetAnswer(BaseModel):
     """The same fields as a line of `orderfree predict`."""
 
@@ -90,6 +106,11 @@ class SetAnswer(BaseModel):
     probs: dict[str, float] | None = Field(description="binary-relevance probabilities; null: the model has none")
     alternatives: list[AlternativeSet] = Field(description="other sets of the beam, best first")
     truncated: bool = Field(description="whether the end of the text was not read")
+    candidates: list[CandidateSet] | None = Field(None, description="where they were asked for, most probable first")
+    outside: Outside | None = Field(None, description="with candidates: the sets that are none of them")
+    prob: float | None = Field(None, description="with abstain_below: the probability that the set is right")
+    abstained: bool | None = Field(None, description="with abstain_below: whether the labels are withheld")
+    withheld: list[str] | None = Field(None, description="the labels of a set that is less probable than abstain_below")
 
 
 class PredictAnswer(BaseModel):
@@ -197,6 +218,7 @@ class ModelAnswer(BaseModel):
     decoders: list[DecoderFacts]
     default_decoder: str
     best_decoder: dict[str, str] = Field(description="for every metric, the decoder validation chose")
+    promises: dict[str, str] = Field(description="what is promised of new texts, in words")
     min_labels: int
     max_labels: int
     max_words: int = Field(description="words of a text that are read")

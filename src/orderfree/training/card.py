@@ -24,6 +24,11 @@ def model_card(trained: TrainedModel) -> str:
         if provenance["solved_with_validation"]
         else ""
     )
+    repairs = trained.metrics.get("calibration", {})
+    honest = "".join(
+        f"| {part} | {told['kind']} | {told['brier_score']['before']:.4f} | {told['brier_score']['after']:.4f} |\n"
+        for part, told in repairs.items()
+    )
     neighbours = getattr(bag_part(trained.featurizer), "neighbours", None)
     remembered = (
         f"\n\n`neighbours.safetensors` holds the terms and labels of {neighbours.bags.shape[0]:,} training examples: "
@@ -64,6 +69,13 @@ judge it on data it has not seen (`orderfree evaluate`).{refitted}
 | --- |{" --- |" * len(SHOWN)}
 {chr(10).join(rows)}
 
+## Probabilities
+
+Repairs of probabilities chosen on the validation part by cross-validation, with the Brier score there before and after.
+
+| probabilities of | repair | before | after |
+| --- | --- | --- | --- |
+{honest}
 ## Use
 
 ```

@@ -22,7 +22,7 @@ from ..data.featurizers import kinds
 from ..data.inputs import Input
 from ..decisions import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
-from ..evaluation import decide
+from ..evaluation import decide, repair_probabilities
 from ..inference import Predictor, default_threads
 from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel
@@ -229,12 +229,14 @@ def finish(trainer: Trainer, out: Path) -> None:
     predictor = Predictor(trained)
     found = decide(predictor, trainer.data.valid, predictor.decoders, trainer.data.train)
     trained.decisions = found.decisions
+    calibrated = repair_probabilities(trained, trainer.data.valid)
     trained.metrics = {
         "update": trainer.progress.best_update,
         "updates": trainer.progress.update,
         "selected_by": f"{trainer.select_decoder} {trained.config.training.select_metric}",
         "validation": found.scores,
         "decided": found.values,
+        "calibration": calibrated,
     }
     default = default_decoder(trained.config, found.decisions)
     trained.metrics["default"] = {

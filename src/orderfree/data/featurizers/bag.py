@@ -122,15 +122,21 @@ class BagFeaturizer:
             bags.append((LEAD_WEIGHT, [LEAD.format(lead) + word for word in words[:lead]]))
         return bags, truncated
 
+    def unknown_share(self, text: str) -> float:
+        """Of the words of a text that are read, those the model does not know."""
+        found = WORD.finditer(text.lower() if self.data.lowercase else text)
+        known = [match.group() in self._ids for match in islice(found, self.data.max_words)]
+        return 1 - sum(known) / len(known) if known else 0.0
+
     def encode(self, example: Example) -> Encoded:
         return self.encode_all([example])[0]
 
     def encode_all(self, examples: Sequence[Example]) -> list[Encoded]:
         encoded = [self._encode_terms(example) for example in examples]
         if self.neighbours is not None and encoded:
-            votes = self.neighbours.votes(self.comparable(as_matrix([row.arrays for row in encoded], self.size)))
-            for row, own in zip(encoded, votes, strict=True):
-                row.arrays["votes"] = own  # (L,)
+            bags = self.comparable(as_matrix([row.arrays for row in encoded], self.size))
+            for row, own, nearest in zip(encoded, *self.neighbours.votes_and_nearest(bags), strict=True):
+                row.arrays.update(votes=own, nearest=nearest)  # (L,), ()
         if self.embedder is not None:
             encoded = self._with_embeddings(examples, encoded)
         if self.scorer is not None and encoded:

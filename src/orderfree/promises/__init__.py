@@ -1,0 +1,1 @@
+"""Promises about predictions on new data, with the number of examples they rest on."""
