@@ -36,6 +36,9 @@ COLUMNS = {  # key: heading
 }
 HOW_TO_READ = """# Data: ours beside the paper's
 
+On `reuters` scores can be compared with the paper's, on `aapd` nearly. Our other corpora are smaller than the paper's
+or not among them; they compare systems with one another.
+
 Made by `python benchmarks/data_tables.py` from `results/data.json`; do not edit. `--count` counts the corpora anew.
 
 The paper's table "Summary of datasets" has the first six columns; label sets of the test part are the reference of its

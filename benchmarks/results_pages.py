@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from math import exp
 from pathlib import Path
 
+from orderfree.data.corpora import corpora
 from orderfree.experiments.claims import CLAIMS, EVIDENCE, OWN_DATA, Judged, judge_claim, printed_verdict
 from orderfree.experiments.figures import ranks, write_figures
 from orderfree.experiments.orders import ENOUGH_PAIRS, case_study
@@ -26,6 +27,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"
 MADE = "Made by `make results` from the files in `results/`; do not edit."
 SIZES = {"paper": "the paper's size", "paper-small": "a smaller size (`paper-small`)"}
+IN_SHORT = {
+    HOLDS: "Yes: in the runs finished so far the paper's method is ahead of its baselines on average.",
+    FAILS: "No: in the runs finished so far the paper's method is not ahead of its baselines on average.",
+    UNTOLD: "Not decided yet: too few of the paper's experiments are finished at their full size to say.",
+}
 ENDED = {"patience": "flattened", "cap": "reached the cap", "budget": "cut", "nothing to descend": "nothing to descend"}
 
 
@@ -80,6 +86,7 @@ def _answer(judged: Sequence[Judged]) -> str:
     own = [corpus for corpus in headline.claim.corpora if corpus in OWN_DATA]
     why = "; ".join(f"{corpus}: {headline.by_corpus[corpus][1]}" for corpus in own)
     return (
+        f"{IN_SHORT[headline.verdict]}\n\n"
         f"The headline claim, that {headline.claim.text}: **{headline.verdict}** ({why}). "
         f"{_tally([found.verdict for found in judged], 'claims below')}"
     )
@@ -191,12 +198,22 @@ def _cases(results: Sequence[Result]) -> list[str]:
 
 def corpus_page(corpus: str, results: Sequence[Result], judged: Sequence[Judged], folder: Path) -> list[str]:
     caveat = counterpart(corpus)[1]
-    lines = [f"# {corpus}", "", _corpus_answer(corpus, results, judged), ""]
+    lines = [f"# {corpus}", "", f"{_what_it_is(corpus)} {_corpus_answer(corpus, results, judged)}", ""]
     lines += [f"Beside the printed figures: {caveat}.", ""] if caveat else []
     lines += [MADE, ""]
     for variant, shown in _shown(corpus, results).items():
         lines += _variant(corpus, variant, shown, folder)
     return lines + _comparisons(corpus, judged)
+
+
+def _what_it_is(corpus: str) -> str:
+    comparable = {
+        "yes": "Scores can be set beside the paper's.",
+        "near": "Scores can nearly be set beside the paper's.",
+        "no": "Scores cannot be set beside the paper's; they compare methods with one another.",
+    }
+    info = corpora[corpus].info
+    return f"The corpus: {info.title}. {comparable[info.comparable]}"
 
 
 def _corpus_answer(corpus: str, results: Sequence[Result], judged: Sequence[Judged]) -> str:

@@ -84,7 +84,8 @@ class Predictor:
 
     @classmethod
     def load(cls, directory: Path | str, plugins: Iterable[str] = ()) -> Predictor:
-        """`plugins`: modules to import first, which register parts that the model needs."""
+        """The model in a directory that `train` has written. `plugins`: modules to import first, which register parts
+        that the model needs."""
         load_plugins(plugins)
         return cls(load_model(directory))
 

@@ -71,6 +71,13 @@ def make_files(directory: Path) -> None:
         train(config, directory / "train.jsonl", directory / "valid.jsonl", directory / "runs" / run)
 
 
+def write_news(directory: Path) -> None:
+    """The files of the README: a table with labels and one without."""
+    news = _news(240)
+    write_examples(news[:200], directory / "articles.csv", "csv", DataConfig())
+    write_examples([Example(each.id, each.text) for each in news[200:]], directory / "new.csv", "csv", DataConfig())
+
+
 def _news(count: int) -> list[Example]:
     chance = random.Random(1)
     news = []

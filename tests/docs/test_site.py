@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 from code_blocks import ROOT
+
+import orderfree
 
 mkdocs_build = pytest.importorskip("mkdocs.commands.build")
 mkdocs_config = pytest.importorskip("mkdocs.config")
@@ -35,3 +39,33 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
         assert not LOADED.findall(page.read_text(encoding="utf-8")), page
     styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
     assert not re.search(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", styles)
+
+
+def test_the_api_reference_is_made_from_docstrings(site: Path) -> None:
+    page = (site / "reference" / "api.html").read_text(encoding="utf-8")
+    for name in (
+        "inference.Predictor.load",
+        "estimator.OrderFreeClassifier.fit",
+        "training.run.train",
+        "errors.DataError",
+    ):
+        assert f'id="orderfree.{name}"' in page, name
+    headings = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    for name in set(orderfree.__all__) - {"__version__", "Config", "OrderfreeError"}:
+        assert f"heading: orderfree.{name}," in headings, name
+    assert "Trains a model on files, or on examples in memory" in page
+
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium; `make browser` installs Debian's")
+def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
+    options = "--headless --no-sandbox --disable-gpu --disable-background-networking --virtual-time-budget=20000"
+    address = f"{(site / 'index.html').as_uri()}?q=calibration"
+    command = [str(CHROMIUM), *options.split(), f"--user-data-dir={tmp_path}", "--dump-dom", address]
+    page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    found = re.search(r"md-search-result__meta\">(\d+) matching document", page)
+    assert found is not None
+    assert int(found[1]) > 2
+    assert "reference/metrics.html" in page.split("md-search-result__list")[1]

@@ -59,7 +59,7 @@ def test_a_run_shows_what_it_knows_and_how_to_know_more(cli: Cli, model: Path, t
     assert first == "Can I use it?"
     assert folded == ["Decoders", "Learning curves", "Model card", "How it was made"]
     default = json.loads((model / "metrics.json").read_text(encoding="utf-8"))["default"]
-    assert decision == f"Recommended decision: {default['decoder']}"
+    assert decision == f"Recommended decision: {default['search']}"
     share = of_hundred(default["scores"]["micro_precision"])
     assert f"<li><strong>{share}</strong> of 100 predicted labels are right</li>" in page
     assert "Scores on the validation part" in page

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # rows of the table; --out holds all of them
 FOLDS = 5
-CELL = 48  # characters of a text in it
+CELL = 40  # characters of a text in it
 
 
 def audit(
@@ -80,9 +80,12 @@ def audit(
         }
         print(json.dumps({**facts, "suspects": [asdict(suspect) for suspect in found]}, ensure_ascii=False))
         return
-    print(f"Of {opinion.targets.shape[0]:,} examples {number:,} are contradicted, {errors:,} of them surely (*)")
+    print(
+        f"{number:,} of {opinion.targets.shape[0]:,} examples have labels that the classifiers doubt; "
+        f"{errors:,} of them are likely errors (marked *)."
+    )
     if found:
-        print_table(("position", "id", "score", "wrong?", "missing?", "text"), [_row(one) for one in found[:SHOWN]])
+        print_table(("row", "id", "score", "wrong?", "missing?", "text"), [_row(one) for one in found[:SHOWN]])
     if out is not None:
         print(f"{len(found):,} suspects written to {out}")
     elif len(found) > SHOWN:

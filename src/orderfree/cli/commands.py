@@ -33,6 +33,7 @@ from .common import (
     print_at_k,
     print_ranking,
     print_scores,
+    print_validation,
     read_hierarchy,
     reading,
     refuse_own_input,
@@ -116,7 +117,7 @@ def train(
         )
         return
     print("Validation scores of the kept checkpoint:")
-    print_scores(trained.metrics["validation"])
+    print_validation(trained.metrics)
     print(f"Model written to {out}")
     print(expectation(trained))
     print(next_command(out, train_file))
@@ -158,7 +159,7 @@ def evaluate(
         print(json.dumps(found, ensure_ascii=False))
         return
     print(f"{found['examples']:,} examples, {found['labels']:,} labels")
-    print_scores(found["decoders"])
+    print_scores(found["decoders"], predictor.default_decoder)
     print_ranking(found["ranking"])
     print_at_k(found["at_k"])
     if report is not None:
@@ -284,7 +285,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
     for name, sentence in content["promises"].items():
         print(f"promise {name}: {sentence}")
     print("\nValidation scores:")
-    print_scores(trained.metrics.get("validation", {}))
+    print_validation(trained.metrics)
     print("\n" + yaml.safe_dump({"provenance": content["provenance"], "config": content["config"]}, sort_keys=False))
 
 

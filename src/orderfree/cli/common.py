@@ -67,6 +67,17 @@ FIXED = {f"data.{key}" for key in ("max_words", "vocabulary_size", "min_count", 
 }
 
 
+TABLE_WIDTH = 100  # columns, where the output is no terminal
+SCORES_SHOWN = {
+    "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "example_f1": "example F1",
+    "subset_accuracy": "exact sets",
+    "hamming_accuracy": "Hamming acc.",
+    "average": "average",
+}
+
+
 def comma_separated(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
@@ -259,20 +270,23 @@ def ending_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def print_scores(decoders: dict[str, dict[str, float]]) -> None:
-    shown = (
-        "macro_f1",
-        "micro_f1",
-        "example_f1",
-        "subset_accuracy",
-        "hamming_accuracy",
-        "average",
-        "macro_f1_of_means",
-    )
-    header = ("decoder", *(name.replace("_", " ") for name in shown))
-    print_table(
-        header, [(d, *(f"{scores.get(name, float('nan')):.4f}" for name in shown)) for d, scores in decoders.items()]
-    )
+def print_scores(decoders: dict[str, dict[str, float]], recommended: str | None = None) -> None:
+    """One row a decoder; an arrow points at the recommended one."""
+    header = ("  decoder", *SCORES_SHOWN.values())
+    rows = []
+    for name, scores in decoders.items():
+        mark = "→" if name == recommended else " "
+        rows.append((f"{mark} {name}", *(f"{scores.get(key, float('nan')):.4f}" for key in SCORES_SHOWN)))
+    print_table(header, rows)
+    if recommended in decoders:
+        print(f"→ {recommended} is recommended: `orderfree predict` uses it unless told otherwise.")
+
+
+def print_validation(metrics: dict[str, Any]) -> None:
+    """What a model reached on validation: every decoder, and the decision it uses by default."""
+    default = metrics.get("default")
+    chosen = {default["decoder"]: default["scores"]} if default else {}
+    print_scores({**metrics.get("validation", {}), **chosen}, next(iter(chosen), None))
 
 
 PROBABILITIES = {"br": "binary relevance", "sequence": "label decoder, marginals"}
@@ -311,7 +325,7 @@ def print_table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     table = Table(*header, box=None)
     for row in rows:
         table.add_row(*map(Text, row))  # square brackets in a label or text are no style
-    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    Console(width=None if sys.stdout.isatty() else TABLE_WIDTH).print(table)
 
 
 def write_run_report(

@@ -15,7 +15,7 @@ from .common import AsJson, print_table
 if TYPE_CHECKING:
     pass
 
-data_app = typer.Typer(help="The paper's corpora: what they are, how large, and as files.", no_args_is_help=True)
+data_app = typer.Typer(help="List, describe and prepare the paper's corpora.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="CORPUS", help="A name from `orderfree data list`.")]
 DataFolder = Annotated[

@@ -137,7 +137,7 @@ def table(
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a table of the paper, ours beside printed, computed from result files."""
+    """Print a table of the paper from result files: our numbers beside the printed ones."""
     print_table(make_table(results, corpus, part, kind, say, variant), markdown, as_json)
 
 

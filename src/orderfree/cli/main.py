@@ -6,29 +6,49 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 # Idle OpenMP threads that spin at barriers slow a busy small machine down tenfold. Read when torch is first imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import typer
 
+from .._version import __version__
 from ..errors import OrderfreeError, out_of_memory
 from ..system.files import refusal
 from ..system.processor import keep_freed_memory
 from . import audit, commands, compare, experiments, export, report, serve, sign, thresholds, tune
 from .common import ending_on_signals, open_closed_streams
 from .data import data_app
+from .groups import GroupedCommands
 from .plugin_option import taking_plugins
 
 app = typer.Typer(
     name="orderfree",
-    help="Predict sets of labels: train, evaluate and use an order-free multi-label classifier.",
+    cls=GroupedCommands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: drawing it would take half of its time
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"orderfree {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Predict sets of labels: train, evaluate and use a multi-label classifier.
+
+    Start with `orderfree train FILE --out runs/NAME`; `orderfree COMMAND --help` explains a command.
+    """
 
 
 def ending_well(command: Callable[..., None]) -> Callable[..., None]:

@@ -119,6 +119,7 @@ def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
         "labels": len(trained.labels),
         "decoders": decoders,
         "default_decoder": predictor.default_decoder,
+        "decisions": {predictor.default_decoder: predictor.decision(predictor.default_decoder).search},
         "threshold": trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "notes": [
             "Checkpoint and threshold were chosen on the validation part, so its scores flatter the model; for scores "

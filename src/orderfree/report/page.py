@@ -83,6 +83,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         titles={key: title for key, title in SECTIONS.items() if sections[key]},
         evaluation=evaluation,
         default=default,
+        search=(evaluation.get("decisions") or {}).get(default, default),
         verdict=verdict(evaluation, default, card.get("training_counts") or {}),
         examples_chosen=how_examples_were_chosen(examples),
         threshold_rows=[row for row in precision_by_threshold if math.isclose(10 * row["threshold"] % 1, 0)],
