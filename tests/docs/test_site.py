@@ -67,5 +67,4 @@ def test_search_works_from_disk(site: Path, tmp_path: Path) -> None:
     page = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     found = re.search(r"md-search-result__meta\">(\d+) matching document", page)
     assert found is not None
-    assert int(found[1]) > 2
     assert "reference/metrics.html" in page.split("md-search-result__list")[1]
