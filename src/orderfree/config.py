@@ -6,7 +6,8 @@ The options of an encoder or objective are described beside its code, in its `Op
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -55,17 +56,36 @@ class BagOptions(Section):
 class DataConfig(Section):
     format: str = Field(
         "auto",
-        description="jsonl, csv, tsv, parquet, fasttext, sgm, libmultilabel, libsvm, npz, npy, hdf5, tfrecord, "
-        "sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
+        description="jsonl, json, csv, tsv, xlsx, parquet, texts, fasttext, sgm, libmultilabel, libsvm, npz, npy, "
+        "hdf5, tfrecord, sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
-    text_field: str = Field("text", description="name of the field or column that holds the text")
-    labels_field: str = Field("labels", description="name of the field or column that holds the labels")
+    encoding: str | None = Field(
+        None,
+        description="encoding of text files, e.g. cp1252; null: UTF-8, or UTF-16 and in tables cp1252 if recognised",
+    )
+    delimiter: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="what separates the cells of a CSV/TSV file; null: comma or tab, or what is recognised",
+    )
+    text_field: str = Field(
+        "text", description="name of the field or column that holds the text; unless set, it is recognised in tables"
+    )
+    more_text_fields: list[str] = Field(
+        default_factory=list, description="further fields or columns of text, joined to it in this order"
+    )
+    labels_field: str = Field(
+        "labels", description="name of the field or column that holds the labels; unless set, recognised in tables"
+    )
     unknown_field: str = Field(
         "unknown",
         description="name of the optional field or column with labels an example may or may not have: not trained on",
     )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
-    label_separator: str = Field(",", min_length=1, description="what separates labels inside one CSV/TSV cell")
+    label_separator: str = Field(
+        ",", min_length=1, description="what separates labels inside one cell; unless set, recognised in tables"
+    )
     label_case: Literal["keep", "lower", "upper"] = Field(
         "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
     )
@@ -341,7 +361,7 @@ def _text_key(path: list[str]) -> tuple[bool, bool]:
         if name not in fields:
             return False, False
         section = fields[name].annotation
-    kinds = get_args(section) or (section,)
+    kinds = get_args(section) if get_origin(section) in (Union, UnionType) else (section,)
     return str in kinds and set(kinds) <= {str, type(None)}, type(None) in kinds
 
 

@@ -70,7 +70,7 @@ CASES: dict[str, tuple[str, str | bytes, list[str]]] = {
     "an unknown name": ("a.foo", rows(5), ["does not tell the format", "--format", "jsonl"]),
     "a cut gzip file": ("a.jsonl.gz", gzip.compress(rows(500).encode())[:-50], ["gzip file is damaged or cut off"]),
     "no gzip file": ("a.jsonl.gz", rows(5), ["gzip file is damaged"]),
-    "CSV without the column": ("a.csv", "texts,labels\na,b\n", ["line 1", "'text' is missing", "Did you mean 'texts'"]),
+    "CSV without the column": ("a.csv", "txet,labels\na,b\n", ["line 1", "'text' is missing", "Did you mean 'txet'"]),
     "CSV with a short row": ("a.csv", "text,labels\na,b\nc\n", ["line 3", "has 1 cells, expected 2"]),
     "CSV with an open quote": ("a.csv", 'text,labels\n"a,b\nc,d\n', ["line 2", "not well formed"]),
     "not Parquet": ("a.parquet", rows(5), ["is not a readable Parquet file"]),
@@ -207,7 +207,8 @@ def test_predictions_that_fail_midway_leave_no_file(cli: Cli, model: Path, write
         assert not (tmp_path / "new").exists()
     earlier = tmp_path / "earlier.jsonl"
     earlier.write_text("precious\n", encoding="utf-8")
-    cli("predict", model, path, "--out", earlier).refused("line 3,001")
+    cli("predict", model, path, "--out", earlier).refused(earlier, "already exists", "--overwrite")
+    cli("predict", model, path, "--out", earlier, "--overwrite").refused("line 3,001")
     assert earlier.read_text(encoding="utf-8") == "precious\n"
     assert files_below(tmp_path) == ["earlier.jsonl", "input", "input/bad.jsonl"]
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -51,6 +53,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["nltk-reuters"].write_text("training/1 cocoa grain\n", encoding="utf-8")
     (place / "nltk-reuters" / "training").mkdir()
     (place / "nltk-reuters" / "training" / "1").write_text("BAHIA COCOA\n", encoding="utf-8")
+    found["json"] = place / "json" / "a.json"
+    found["json"].write_text(json.dumps([{"text": text, "labels": ["a", "b"]} for text in TEXTS]), encoding="utf-8")
+    found["xlsx"] = place / "xlsx" / "a.xlsx"
+    book = openpyxl.Workbook()
+    for row in (("text", "labels"), *((text.replace("\0", ""), "a,b") for text in TEXTS)):
+        book.active.append(row)
+    book.save(found["xlsx"])
     return found
 
 
@@ -92,7 +101,7 @@ def damaged(content: bytes, how: Damages) -> bytes:
     return content
 
 
-ELSEWHERE = {"hdf5", "npy", "sounds", "tfrecord"}  # damaged ones are in the tests of their readers
+ELSEWHERE = {"hdf5", "npy", "sounds", "texts", "tfrecord"}  # damaged ones are in the tests of their readers
 
 
 @pytest.mark.parametrize("format", sorted(set(readers.names()) - ELSEWHERE))

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
-from .closing import PredictedCounts, expectation, next_command, refuse_more
+from .closing import expectation, next_command
 from .common import (
     AsJson,
     ConfigFile,
     Decode,
     Format,
     HierarchyFile,
+    LabelsColumn,
     OptimizeFor,
     Preset,
     RunDirectory,
+    Separator,
     Settings,
     SkipBad,
+    TextColumns,
     Thresholds,
-    chosen_decoder,
     comma_separated,
     data_config,
     judged_decoders,
@@ -38,6 +39,7 @@ from .common import (
     reading,
     refuse_own_input,
     say,
+    table_settings,
     warn_of_own_examples,
     write_run_report,
 )
@@ -50,6 +52,9 @@ def train(
     train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts, features or sounds with labels.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
     valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
+    text: TextColumns = None,
+    labels: LabelsColumn = None,
+    separator: Separator = None,
     config: ConfigFile = None,
     preset: Preset = None,
     settings: Settings = None,
@@ -72,7 +77,8 @@ def train(
         raise OrderfreeError(
             "training reads its file several times, so it cannot come from standard input; give a file."
         )
-    settings = [*(settings or []), *([f"data.format={format}"] if format else [])]
+    settings = [*(settings or []), *table_settings(text, labels, separator)]
+    settings += [f"data.format={format}"] if format else []
     settings += ["data.skip_bad=true"] * skip_bad
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
@@ -126,6 +132,9 @@ def train(
 def evaluate(
     run: RunDirectory,
     test_file: Annotated[Path, typer.Argument(metavar="TEST", help="Labelled examples.")],
+    text: TextColumns = None,
+    labels: LabelsColumn = None,
+    separator: Separator = None,
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
     thresholds: Thresholds = None,
@@ -139,7 +148,7 @@ def evaluate(
     """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
     from ..report.examples import evaluate_with_examples
 
-    predictor, data = open_run(run, settings, format, skip_bad)
+    predictor, data = open_run(run, [*(settings or []), *table_settings(text, labels, separator)], format, skip_bad)
     decoders = judged_decoders(predictor, decode, optimize_for, thresholds)
     refuse_own_input(report, test_file, data, hierarchy, *model_files(run, predictor))
     examples = reading(test_file, data, labelled=True, noun="texts to evaluate", predictor=predictor)
@@ -164,88 +173,6 @@ def evaluate(
     print_at_k(found["at_k"])
     if report is not None:
         print(f"Report written to {report}")
-
-
-def predict(
-    run: RunDirectory,
-    inputs: Annotated[
-        list[str],
-        typer.Argument(metavar="INPUT", help="Examples, labelled or not; - is standard input. Several with --engine."),
-    ],
-    out: Annotated[str, typer.Option("--out", help="File to write; - is standard output.")] = "-",
-    out_format: Annotated[
-        str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default the name of --out tells.")
-    ] = None,
-    decode: Decode = None,
-    optimize_for: OptimizeFor = None,
-    thresholds: Thresholds = None,
-    hierarchy: HierarchyFile = None,
-    probs: Annotated[
-        str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
-    ] = "predicted",
-    alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
-    candidates: Annotated[
-        float | None,
-        typer.Option(metavar="P", help="Also write a list of sets that holds the true one with this probability."),
-    ] = None,
-    abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold the labels of sets that are less probable than this.")
-    ] = None,
-    settings: Settings = None,
-    format: Format = None,
-    skip_bad: SkipBad = False,
-    engine: Engine = None,
-    workers: Workers = None,
-    part_rows: PartRows = None,
-) -> None:
-    """Predict the label sets of new examples."""
-    from ..data.writers import open_prediction_writer
-    from ..inference import abstaining, prediction_record
-
-    if abstain_below is not None and not 0 <= abstain_below <= 1:
-        raise OrderfreeError(f"--abstain-below {abstain_below:g}: expected a probability between 0 and 1.")
-    if probs not in ("all", "predicted", "none"):
-        raise OrderfreeError(f"--probs {probs!r}: expected all, predicted or none.")
-    predictor, data = open_run(run, settings, format, skip_bad)
-    decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
-    if engine is not None:
-        refuse_more(alternatives, candidates, abstain_below, "parquet")
-        if out_format not in (None, "parquet"):
-            raise OrderfreeError(f"--out-format {out_format}: --engine writes Parquet; leave this option out.")
-        if format not in (None, "parquet"):
-            raise OrderfreeError(
-                f"--format {format}: --engine reads Parquet files; convert them with `orderfree convert`."
-            )
-        predict_in_parts(
-            engine, run, inputs, out, predictor, decoder, hierarchy, probs, workers, part_rows or PART_ROWS
-        )
-        return
-    if workers is not None or part_rows is not None:
-        raise OrderfreeError("--workers and --part-rows are for --engine ray; give that as well, or leave them out.")
-    if len(inputs) > 1:
-        raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
-    refuse_own_input(out, inputs[0], data, hierarchy, *model_files(run, predictor))
-    parents = read_hierarchy(hierarchy, predictor)
-    examples = reading(inputs[0], data, labelled=False, noun="inputs")
-    kind = out_format or {".csv": "csv", ".parquet": "parquet"}.get(Path(out).suffix, "jsonl")
-    refuse_more(alternatives, candidates, abstain_below, kind)
-    truncated, written = 0, PredictedCounts()
-    with open_prediction_writer(out, kind, separator=data.label_separator) as writer:
-        for prediction in predictor.predict(examples, [decoder], candidates=candidates):
-            record = prediction_record(predictor, prediction, decoder, parents, probs)
-            if abstain_below is not None:
-                prob = predictor.set_prob(decoder, prediction.label_sets[decoder])
-                record = abstaining(record, prob, abstain_below)
-                written.withheld += record["abstained"]
-            if alternatives:
-                others = prediction.label_sets[decoder].alternatives
-                record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in others]
-            writer.write(record)
-            written.add(len(record["labels"]))
-            truncated += prediction.truncated
-    say(written.sentence())
-    if truncated:
-        say(f"{truncated:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
 
 
 def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
@@ -294,6 +221,9 @@ def split(
     out: Annotated[list[Path], typer.Option("--out", help="A file to write; give one per part.")],
     fraction: Annotated[list[float], typer.Option("--fraction", help="Share of each part, in the order of --out.")],
     seed: Annotated[int, typer.Option("--seed", help="Seed of the split.")] = 1,
+    text: TextColumns = None,
+    labels: LabelsColumn = None,
+    separator: Separator = None,
     format: Format = None,
     settings: Settings = None,
     as_json: AsJson = False,
@@ -301,7 +231,14 @@ def split(
     """Split labelled data so that every label is spread over the parts by their share."""
     from .split import split_file
 
-    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format), say)
+    sizes = split_file(
+        input_file,
+        out,
+        fraction,
+        seed,
+        data_config([*(settings or []), *table_settings(text, labels, separator)], format),
+        say,
+    )
     if as_json:
         print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
         return
@@ -387,4 +324,4 @@ def _tuned(decision: Decision) -> str:
     return " with a threshold for each label" if each else f" at {decision.thresholds:.4f}"
 
 
-ALL = (train, evaluate, predict, inspect, split, config, explain_ocd, toy, demo)
+ALL = (train, evaluate, inspect, split, config, explain_ocd, toy, demo)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import signal
 import sys
@@ -18,6 +19,7 @@ from ..errors import OrderfreeError
 if TYPE_CHECKING:
     from ..config import DataConfig
     from ..data.hierarchy import Hierarchy
+    from ..data.readers import KeptRows
     from ..inference import Predictor
     from ..types import Example
 
@@ -35,6 +37,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program t
 Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
 SkipBad = Annotated[
     bool, typer.Option("--skip-bad", help="Leave out damaged records, sounds and features, and count them.")
+]
+TextColumns = Annotated[
+    list[str] | None,
+    typer.Option("--text", metavar="COLUMN", help="Column or field of the text; give several to join them."),
+]
+LabelsColumn = Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Column or field of the labels.")]
+Separator = Annotated[
+    str | None, typer.Option("--separator", help="What separates labels inside one cell, e.g. ';' or '|'.")
 ]
 OptimizeFor = Annotated[
     str | None,
@@ -103,6 +113,19 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def table_settings(text: list[str] | None, labels: str | None, separator: str | None) -> list[str]:
+    """--text, --labels and --separator as settings of the config."""
+    written = {"\\t": "\t", "\\n": "\n"}  # as one types them in a shell
+    settings = []
+    if text:
+        settings = [f"data.text_field={text[0]}", f"data.more_text_fields={json.dumps(text[1:], ensure_ascii=False)}"]
+    if labels is not None:
+        settings += [f"data.labels_field={labels}"]
+    if separator is not None:
+        settings += [f"data.label_separator={written.get(separator, separator)}"]
+    return settings
+
+
 def data_config(settings: list[str] | None, format: str | None) -> DataConfig:
     from ..build import load_config
 
@@ -122,7 +145,8 @@ def open_run(
     use_processor(default_threads())
     trained = load_model(run)
     raw = trained.config.model_dump()
-    raw["data"]["format"] = format or "auto"  # the training file's format says nothing about this one
+    # the training file's format says nothing about this one
+    raw["data"] |= {"format": format or "auto", "encoding": None, "delimiter": None}
     raw["data"]["skip_bad"] = skip_bad
     for setting in settings or []:
         key = setting.partition("=")[0].strip()
@@ -205,7 +229,12 @@ def model_files(run: Path, predictor: Predictor) -> list[Path]:
 
 
 def reading(
-    path: Path | str, data: DataConfig, labelled: bool, noun: str, predictor: Predictor | None = None
+    path: Path | str,
+    data: DataConfig,
+    labelled: bool,
+    noun: str,
+    predictor: Predictor | None = None,
+    kept: KeptRows | None = None,
 ) -> Iterator[Example]:
     """Examples with a counter on a terminal. Of a model that is given, it is said how many of them it has learned."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -216,7 +245,7 @@ def reading(
     counts, seen = ReadCounts(), SeenTexts({} if predictor is None else predictor.trained.provenance)
 
     def looked_at() -> Iterator[Example]:
-        for example in read_examples(path, data, labelled=labelled, counts=counts):
+        for example in read_examples(path, data, labelled=labelled, counts=counts, kept=kept):
             seen.look(example)
             yield example
 

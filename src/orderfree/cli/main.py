@@ -17,7 +17,7 @@ from .._version import __version__
 from ..errors import OrderfreeError, out_of_memory
 from ..system.files import refusal
 from ..system.processor import keep_freed_memory
-from . import audit, commands, compare, experiments, export, report, serve, sign, thresholds, tune
+from . import audit, check, commands, compare, experiments, export, predict, report, serve, sign, thresholds, tune
 from .common import ending_on_signals, open_closed_streams
 from .data import data_app
 from .groups import GroupedCommands
@@ -76,6 +76,8 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
 
 for command in (
     *commands.ALL,
+    *predict.ALL,
+    *check.ALL,
     *thresholds.ALL,
     *audit.ALL,
     *tune.ALL,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ..config import DataConfig
-from ..data.readers import ReadCounts, detect_format, read_examples
+from ..data.readers import ReadCounts, detect_format, read_examples, resolve
 from ..data.seen import TextCounter
 from ..data.splits import part_of_each
 from ..data.writers import write_examples, written_files
@@ -50,15 +50,19 @@ def split_file(
         say(note)
     if repeated := texts.found()["repeated"]:
         say(f"{repeated:,} texts stand in the file before; copies of a text may fall into different parts")
-    written: list[Path] = []
+    columns, _ = resolve(path, data)
+    written = columns.model_copy(update={"label_columns": None})
+    if columns.more_text_fields:  # their texts are joined in one column
+        written = written.model_copy(update={"text_field": "text"})
+    finished: list[Path] = []
     try:
         for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):
-            examples = read_examples(path, data, labelled=True)
+            examples = read_examples(path, columns, labelled=True)
             mine = (example for place, example in enumerate(examples) if part_of[place] == part)
-            write_examples(mine, out, kind, data)
-            written += written_files(out, kind)
+            write_examples(mine, out, kind, written)
+            finished += written_files(out, kind)
     except BaseException:  # all parts or none
-        for out in written:
+        for out in finished:
             out.unlink(missing_ok=True)
         raise
     return [int(size) for size in sizes]

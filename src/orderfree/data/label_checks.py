@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 SEPARATORS = (";", "|", ",")
 SHOWN = 3
+RARE = 3  # examples; a label with fewer is hardly learned
+NEAR_LENGTH = 6  # letters: shorter names that differ in one are seldom mistakes
+MOST_COMPARED = 20_000  # labels
+_JOINTS = re.compile(r"[\s_\-./]+")
 
 
 def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator[str]:
@@ -16,14 +21,30 @@ def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator
         example = next(name for name in counts if other in name)
         yield (
             f"warning: labels such as {example!r} look like several joined by {other!r}; "
-            f'--set "data.label_separator={other}" splits them'
+            f'--separator "{other}" (data.label_separator={other}) splits them'
         )
+    if separator is not None and other_blanks(counts, separator):
+        yield 'warning: many labels are lists of words that recur; --separator " " splits them at blanks, if these do'
     if twins := case_twins(counts):
-        shown = "; ".join(", ".join(names) for names in twins[:SHOWN])
         yield (
-            f"warning: {sum(map(len, twins)):,} labels differ from another in case only ({shown}); "
+            f"warning: {sum(map(len, twins)):,} labels differ from another in case only ({_shown(twins)}); "
             "--set data.label_case=lower joins them"
         )
+    if twins := joint_twins(counts):
+        yield (
+            f"warning: {sum(map(len, twins)):,} labels differ from another in blanks, hyphens or the like only "
+            f"({_shown(twins)}); correct them in the file"
+        )
+    if near := near_names(counts):
+        yield f"{len(near):,} pairs of labels differ in one letter ({_shown(near)}); correct those that are mistyped"
+
+
+def rare_note(counts: Mapping[str, int]) -> str | None:
+    rare = [name for name, count in counts.items() if count < RARE]
+    if not rare:
+        return None
+    shown = ", ".join(sorted(rare)[:SHOWN])
+    return f"{len(rare):,} of {len(counts):,} labels have fewer than {RARE} examples ({shown} …) and are hardly learned"
 
 
 def forgotten_separator(counts: Mapping[str, int], separator: str) -> str | None:
@@ -32,15 +53,78 @@ def forgotten_separator(counts: Mapping[str, int], separator: str) -> str | None
         joined = [name for name in counts if other in name.strip(other)]
         if other == separator or len(joined) < max(2, 0.1 * len(counts)):
             continue
-        parts = Counter(part.strip() for name in counts for part in name.split(other) if part.strip())
-        inside = [part.strip() for name in joined for part in name.split(other) if part.strip()]
-        if sum(parts[part] > 1 for part in inside) > 0.6 * len(inside):
+        if _parts_recur(counts, joined, lambda name, other=other: name.split(other), 0.6):  # type: ignore[misc]
             return other
     return None
 
 
+def other_blanks(counts: Mapping[str, int], separator: str) -> bool:
+    """Whether labels look like several with blanks between: most hold some, and nearly every word recurs."""
+    joined = [name for name in counts if " " in name]
+    if separator == " " or len(joined) < max(3, 0.5 * len(counts)):
+        return False
+    words = {word for name in counts for word in name.split()}
+    return len(words) < 0.5 * len(counts) and _parts_recur(counts, joined, str.split, 0.95)
+
+
+def _parts_recur(names: Iterable[str], joined: list[str], split: Callable[[str], list[str]], share: float) -> bool:
+    """Whether most parts of the joined names stand in another name, too."""
+    parts = Counter(part.strip() for name in names for part in split(name) if part.strip())
+    inside = [part.strip() for name in joined for part in split(name) if part.strip()]
+    return sum(parts[part] > 1 for part in inside) > share * len(inside)
+
+
 def case_twins(counts: Mapping[str, int]) -> list[list[str]]:
+    return _groups(counts, str.casefold)
+
+
+def joint_twins(counts: Mapping[str, int]) -> list[list[str]]:
+    """Names that are equal without blanks, hyphens, underscores, dots and slashes, where there are letters."""
+    groups = _groups(counts, lambda name: _JOINTS.sub("", name.casefold()) if any(map(str.isalpha, name)) else name)
+    return [names for names in groups if len({name.casefold() for name in names}) > 1]
+
+
+def near_names(counts: Mapping[str, int]) -> list[list[str]]:
+    """Pairs of long names that differ in one letter: left out, put in, replaced or exchanged with its neighbour. Names
+    that differ in a digit are meant so."""
+    if len(counts) > MOST_COMPARED:
+        return []
+    without_one: dict[str, set[str]] = defaultdict(set)  # what is left of a name without one letter
+    for name in counts:
+        if len(name) >= NEAR_LENGTH:
+            for place in range(len(name)):
+                without_one[name[:place] + name[place + 1 :]].add(name)
+            without_one[name].add(name)
+    pairs = {tuple(sorted(pair)) for names in without_one.values() for pair in _pairs(sorted(names))}
+    return sorted([one, other] for one, other in pairs if not _differ_in_digits(one, other) and _are_near(one, other))
+
+
+def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:
+    return ((one, other) for place, one in enumerate(names[:20]) for other in names[place + 1 : 20])
+
+
+def _differ_in_digits(one: str, other: str) -> bool:
+    return re.findall(r"\d+", one) != re.findall(r"\d+", other) or one.casefold() == other.casefold()
+
+
+def _are_near(one: str, other: str) -> bool:
+    """One insertion, deletion, replacement or exchange of neighbours; plurals and joints are others' business."""
+    if _JOINTS.sub("", one.casefold()) == _JOINTS.sub("", other.casefold()):
+        return False
+    if abs(len(one) - len(other)) == 1:
+        return True
+    places = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
+    if len(places) == 1:
+        return True
+    return len(places) == 2 and places[1] == places[0] + 1 and one[places[0]] == other[places[1]]
+
+
+def _groups(counts: Mapping[str, int], key: Callable[[str], str]) -> list[list[str]]:
     groups: dict[str, list[str]] = defaultdict(list)
     for name in counts:
-        groups[name.casefold()].append(name)
+        groups[key(name)].append(name)
     return sorted((sorted(names) for names in groups.values() if len(names) > 1), key=lambda names: names[0])
+
+
+def _shown(groups: list[list[str]]) -> str:
+    return "; ".join(", ".join(names) for names in groups[:SHOWN])

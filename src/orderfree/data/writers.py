@@ -31,6 +31,7 @@ from .readers.source import BYTE_ORDER_MARK, sibling
 
 BATCH_ROWS = 1000
 PREDICTION_COLUMNS = ["id", "labels", "decoder", "log_prob", "probs"]
+SUGGESTIONS = "suggestions"  # a further column: labels with their probabilities
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run such a cell
 
 ToLine = Callable[[Example, DataConfig], str]
@@ -136,7 +137,7 @@ def _libsvm_line(example: Example, options: DataConfig) -> str:
 
 
 def _write_lines(examples: Iterator[Example], path: Path, options: DataConfig, to_line: ToLine) -> None:
-    with _text_file(path) as file:
+    with text_file(path) as file:
         for number, example in enumerate(examples):
             line = to_line(example, options)
             # A reader drops the first byte order mark: where the text itself begins with one, it takes two.
@@ -147,7 +148,7 @@ def _write_lines(examples: Iterator[Example], path: Path, options: DataConfig, t
 def _write_sgm(examples: Iterator[Example], path: Path, options: DataConfig) -> None:
     if "text" not in path.name:
         raise DataError("the name must hold 'text', as in text_train: the labels go to label_train beside it.", path)
-    with _text_file(Path(sibling(str(path), "text", "label"))) as labels:
+    with text_file(Path(sibling(str(path), "text", "label"))) as labels:
 
         def to_line(example: Example, options: DataConfig) -> str:
             labels.write(_joined(example, " ") + "\n")
@@ -157,8 +158,8 @@ def _write_sgm(examples: Iterator[Example], path: Path, options: DataConfig) -> 
 
 
 def _write_delimited(examples: Iterator[Example], path: Path, options: DataConfig, delimiter: str) -> None:
-    with _text_file(path) as file:
-        rows = _csv_writer(file, delimiter)
+    with text_file(path) as file:
+        rows = csv_writer(file, delimiter)
         for number, example in enumerate(examples):
             header = [options.id_field, options.text_field]
             row = [_own_id(example), example.text]
@@ -247,7 +248,7 @@ def open_prediction_writer(
     jsonl holds a record as it is; csv and parquet leave the alternatives out. In csv the labels stand in one cell,
     joined by the separator, or as a JSON array where that would be read as other labels or run as a formula by a
     spreadsheet; probs are a JSON object; an id that would be run gets a single quote in front. `more`: further columns
-    of text, in parquet."""
+    of text in parquet, of JSON in csv."""
     if format not in ("jsonl", "csv", "parquet"):
         raise ConfigError(f"cannot write predictions as {format!r}; known: csv, jsonl, parquet.")
     if format == "parquet":
@@ -256,8 +257,8 @@ def open_prediction_writer(
         with _parquet_file(Path(path), _prediction_schema(more)) as rows:
             yield rows
         return
-    with _text_file(path) as file:
-        yield _JsonLines(file) if format == "jsonl" else _CsvPredictions(file, separator)
+    with text_file(path) as file:
+        yield _JsonLines(file) if format == "jsonl" else _CsvPredictions(file, separator, more)
 
 
 class _JsonLines:
@@ -269,15 +270,16 @@ class _JsonLines:
 
 
 class _CsvPredictions:
-    def __init__(self, file: IO[str], separator: str) -> None:
-        self.rows, self.separator = _csv_writer(file, ","), separator
-        self.rows.writerow(PREDICTION_COLUMNS)
+    def __init__(self, file: IO[str], separator: str, more: tuple[str, ...]) -> None:
+        self.rows, self.separator, self.more = csv_writer(file, ","), separator, more
+        self.rows.writerow([*PREDICTION_COLUMNS, *more])
 
     def write(self, record: dict[str, Any]) -> None:
         labels = label_cell(record["labels"], self.separator)
         probs = record.get("probs")
         shown = "" if probs is None else json.dumps(probs, ensure_ascii=False)
-        self.rows.writerow([_inert(record["id"]), labels, record["decoder"], record["log_prob"], shown])
+        further = [json.dumps(record[name], ensure_ascii=False) for name in self.more]
+        self.rows.writerow([_inert(record["id"]), labels, record["decoder"], record["log_prob"], shown, *further])
 
 
 def label_cell(labels: Sequence[str], separator: str) -> str:
@@ -291,11 +293,11 @@ def label_cell(labels: Sequence[str], separator: str) -> str:
 def write_records(records: Sequence[dict[str, Any]], path: Path) -> None:
     """Records of the same fields as JSON lines, or where the name ends in .csv as a table: lists and objects are JSON
     in their cell, and what a spreadsheet would run as a formula gets a single quote in front."""
-    with _text_file(path) as file:
+    with text_file(path) as file:
         if Path(path).suffix != ".csv":
             file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
             return
-        rows = _csv_writer(file, ",")
+        rows = csv_writer(file, ",")
         rows.writerow(list(records[0]) if records else [])
         for record in records:
             cells = [json.dumps(v, ensure_ascii=False) if isinstance(v, list | dict) else v for v in record.values()]
@@ -308,7 +310,12 @@ def _inert(cell: str) -> str:
 
 def _prediction_schema(more: tuple[str, ...]) -> pa.Schema:
     types = [pa.string(), pa.list_(pa.string()), pa.string(), pa.float64(), pa.map_(pa.string(), pa.float64())]
-    return pa.schema([*zip(PREDICTION_COLUMNS, types, strict=True), *((name, pa.string()) for name in more)])
+    return pa.schema(
+        [
+            *zip(PREDICTION_COLUMNS, types, strict=True),
+            *((name, types[-1] if name == SUGGESTIONS else pa.string()) for name in more),
+        ]
+    )
 
 
 class _ParquetRows:
@@ -337,13 +344,13 @@ def _parquet_file(path: Path, schema: pa.Schema) -> Iterator[_ParquetRows]:
         rows.flush()
 
 
-def _csv_writer(file: IO[str], delimiter: str) -> Any:
+def csv_writer(file: IO[str], delimiter: str) -> Any:
     """Lines end in a line feed alone; all text is quoted, as the csv module then leaves a carriage return unquoted."""
     return csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
 
 
 @contextlib.contextmanager
-def _text_file(path: str | Path) -> Iterator[IO[str]]:
+def text_file(path: str | Path, encoding: str = "utf-8") -> Iterator[IO[str]]:
     """A text file that appears when it is complete; standard output is left open."""
     if is_standard_output(path):
         if sys.__stdout__ is None:
@@ -355,6 +362,6 @@ def _text_file(path: str | Path) -> Iterator[IO[str]]:
         packed = str(path).endswith(".gz")
         # No name and no time in the header: the same content gives the same bytes.
         binary = stack.enter_context(gzip.GzipFile("", "wb", fileobj=raw, mtime=0)) if packed else raw
-        text = io.TextIOWrapper(cast(IO[bytes], binary), encoding="utf-8", newline="")
+        text = io.TextIOWrapper(cast(IO[bytes], binary), encoding=encoding, newline="")
         stack.callback(text.detach)
         yield text

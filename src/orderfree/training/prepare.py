@@ -16,7 +16,7 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, bag_part, feature_count
 from ..data.inputs import Input, as_examples
-from ..data.label_checks import label_warnings
+from ..data.label_checks import label_warnings, rare_note
 from ..data.labels import LabelVocabulary
 from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
 from ..data.seen import TextCounter
@@ -28,6 +28,7 @@ from ..types import Example, SparseVector
 
 TRAIN, VALID = 0, 1
 PRETRAINED = "pretrained encoder"
+MOST_NOTES = 6  # lines on what was noticed in the data
 Data = str | Path | Sequence[Example]  # a file, or examples already in memory
 
 
@@ -194,7 +195,10 @@ def prepare(
         )
     separator = config.data.label_separator if counts.cells else None
     named = dict(zip(labels.names, labels.counts, strict=True))
-    for note in (*_notes(provenance, config, labels), *counts.notes(), *label_warnings(named, separator)):
+    rare = rare_note(named)
+    counts.recognised = None  # has been said when the columns were chosen
+    notes = [*label_warnings(named, separator), *_notes(provenance, config, labels), *([rare] if rare else [])]
+    for note in _most_important([*counts.notes(), *notes], source):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
 
@@ -219,9 +223,14 @@ def _split(config: Config, train: Data, source: str) -> np.ndarray:
     return part_of
 
 
+def _most_important(notes: list[str], source: str) -> list[str]:
+    if len(notes) <= MOST_NOTES:
+        return notes
+    more = len(notes) - MOST_NOTES + 1
+    return [*notes[: MOST_NOTES - 1], f"and {more} more remarks: `orderfree check {source}` lists all"]
+
+
 def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) -> Iterator[str]:
-    if provenance["truncated"]:
-        yield f"{provenance['truncated']:,} texts were truncated to {config.data.max_words:,} words (data.max_words)"
     if empty := provenance["unlabelled_examples"]:
         examples = provenance["train_examples"] + provenance["valid_examples"]
         fewest = search_limits(config, labels).min_labels
@@ -242,3 +251,5 @@ def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) 
     if provenance["unknown_examples"]:
         why = "null" if config.data.empty == "none" else "empty or null"
         yield f"of {provenance['unknown_examples']:,} examples no label is known ({why}); they are left out"
+    if provenance["truncated"]:
+        yield f"{provenance['truncated']:,} texts were truncated to {config.data.max_words:,} words (data.max_words)"

@@ -20,6 +20,7 @@ from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, 
 from ..config import Config
 from ..data.featurizers import kinds
 from ..data.inputs import Input
+from ..data.readers import resolve
 from ..decisions import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide, repair_probabilities
@@ -112,11 +113,21 @@ def train(
         return _assist(train_data, valid_data, request.out, request.stop, request.team)
     request.refuse_contradictions()
     data = None if resume else request.fingerprints(config)  # what cannot be read leaves no trace
+    if isinstance(train_data, str | Path) and not resume:
+        config = _with_columns(config, train_data, request.say)
     with ExitStack() as stack:
         with explained(request.out):
             stack.enter_context(making_directory(request.out))
             stack.enter_context(locked(request.out))
         return _train(config, request, data)
+
+
+def _with_columns(config: Config, path: str | Path, say: Callable[[str], None]) -> Config:
+    """The config with the columns of this table, which the model then remembers."""
+    columns, told = resolve(path, config.data)
+    if told is not None:
+        say(told)
+    return config.model_copy(update={"data": columns})
 
 
 def _train(config: Config, request: Request, data: dict[str, str] | None) -> TrainedModel:

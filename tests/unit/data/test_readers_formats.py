@@ -218,7 +218,8 @@ def test_npz_of_vectors_under_other_names_and_without_options(tmp_path):
     [
         ("a.jsonl", "jsonl"),
         ("a.b.ndjson.gz", "jsonl"),
-        ("a.JSON", "jsonl"),
+        ("a.JSON", "json"),
+        ("a.xlsx", "xlsx"),
         ("a.csv.gz", "csv"),
         ("a.tsv", "tsv"),
         ("a.parquet", "parquet"),
@@ -236,7 +237,7 @@ def test_format_by_name(name, expected):
 
 
 def test_an_unknown_name_asks_for_the_format():
-    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, hdf5, jsonl, .*, tsv\.$"):
+    with pytest.raises(DataError, match=r"notes\.txt: .*--format: csv, fasttext, hdf5, json, jsonl, .*, tsv, xlsx\.$"):
         detect_format("notes.txt")
 
 

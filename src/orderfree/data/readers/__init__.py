@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
-from . import arrays, jsonl, lines, lyrl, reuters, sounds, tables, tfrecord, vectors  # noqa: F401  importing them registers their formats
+from . import (  # noqa: F401  importing them registers their formats
+    arrays,
+    delimited,
+    excel,
+    json_list,
+    jsonl,
+    lines,
+    lyrl,
+    parquet,
+    reuters,
+    sounds,
+    text_folder,
+    tfrecord,
+    vectors,
+)
 from .checks import checked
 from .classes import ClassList
+from .recognise import Look, recognised
 from .source import STDIN, ReadCounts, Reader, Source, readers, sibling
 
 __all__ = [
     "FOLDER_FORMATS",
+    "KeptRows",
+    "Look",
     "ReadCounts",
     "Reader",
     "Source",
     "check_examples",
     "companions",
     "detect_format",
+    "look_at",
     "read_examples",
     "readers",
+    "resolve",
 ]
 
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".xlsx": "xlsx",
     ".parquet": "parquet",
     ".ft": "fasttext",
     ".fasttext": "fasttext",
@@ -51,7 +73,17 @@ _FOLDERS = {  # what only one corpus has in its folder
     reuters.SGML_FILES: "reuters-sgml",
     lyrl.TOKEN_FILES: "lyrl2004",
     tfrecord.TFRECORD_FILES: "tfrecord",
-    **dict.fromkeys((sounds.TAGS, *(f"*{suffix}" for suffix in sounds.SUFFIXES)), "sounds"),
+    **dict.fromkeys((f"*{suffix}" for suffix in sounds.SUFFIXES), "sounds"),
+    **dict.fromkeys(("*.txt", "*/*.txt"), "texts"),
+    sounds.TAGS: "sounds",
+}
+LOOKS: dict[str, Callable[[Source, DataConfig], Look]] = {
+    "csv": delimited.look_at_csv,
+    "tsv": delimited.look_at_tsv,
+    "xlsx": excel.look_at_xlsx,
+    "parquet": parquet.look_at_parquet,
+    "jsonl": jsonl.look_at_jsonl,
+    "json": json_list.look_at_json,
 }
 FOLDER_FORMATS = frozenset(_FOLDERS.values())
 
@@ -112,12 +144,14 @@ def read_examples(
     labelled: bool,
     counts: ReadCounts | None = None,
     part: range | None = None,
+    kept: KeptRows | None = None,
 ) -> Iterator[Example]:
     """Streams the examples of a file ("-": standard input), each checked and with each label once.
 
     `labelled`: every example must say its labels; otherwise labels are ignored and come out as None. `part`: only these
-    rows of a Parquet file."""
+    rows of a Parquet file. `kept` is given the whole row of every example, where the file is a table."""
     source = Source(str(path), labelled, part=part, counts=ReadCounts() if counts is None else counts)
+    source.encoding = options.encoding
     name = _format_of(source) if options.format == "auto" else options.format
     classes = ClassList.read(options.classes) if options.classes and labelled else None
     yielded = 0
@@ -127,6 +161,8 @@ def read_examples(
         )
         if good is not None:
             source.counts.position = source.position
+            if kept is not None:
+                kept.add(source)
             yield good
             yielded += 1
             source.position += 1
@@ -134,6 +170,37 @@ def read_examples(
         if source.position:
             raise DataError(f"all {source.position:,} examples are damaged; read it without --skip-bad.", source.name)
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
+
+
+class KeptRows:
+    """Whole rows of a table in the order of its examples, for as long as nobody has taken them."""
+
+    def __init__(self) -> None:
+        self.rows: deque[dict[str, Any]] = deque()
+        self.delimiter: str | None = None  # of the table, where it is CSV or TSV,
+        self.encoding: str | None = None
+
+    def add(self, source: Source) -> None:
+        if source.record is None:
+            raise source.error("is no table whose columns can be kept; expected CSV, TSV, Excel or JSON.")
+        self.delimiter, self.encoding = source.dialect
+        self.rows.append(source.record)
+
+
+def look_at(path: str | Path, options: DataConfig) -> Look | None:
+    """What the beginning of a table shows; None of a format that is no table."""
+    source = Source(str(path), labelled=True, encoding=options.encoding)
+    name = _format_of(source) if options.format == "auto" else options.format
+    return LOOKS[name](source, options) if name in LOOKS else None
+
+
+def resolve(path: str | Path, options: DataConfig) -> tuple[DataConfig, str | None]:
+    """The options with the columns and the separator of this labelled table, and a sentence on what was recognised."""
+    look = look_at(path, options)
+    if look is None or not look.names:
+        return options, None
+    source = Source(str(path), labelled=True)
+    return recognised(look, options, source), source.counts.recognised
 
 
 def check_examples(

@@ -2,35 +2,90 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Any
 
 from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
 from .checks import kind_of, label_list, text_value
+from .recognise import TEXT_JOINT, Look, recognised
 from .source import Source, readers
+
+LOOKED_AT = 200  # objects by which fields are recognised
 
 
 @readers.register("jsonl")
 def read_jsonl(source: Source, options: DataConfig) -> Iterator[Example]:
-    fields = {options.text_field, options.labels_field, options.unknown_field, options.id_field}
-    for line in source.lines():
-        if line.strip():
-            example = source.unless_bad(options.skip_bad, _example, line, fields, options, source)
-            if example is not None:
-                yield example
+    yield from record_examples(source.lines(), source, options)
+
+
+def look_at_jsonl(source: Source, options: DataConfig) -> Look:
+    return look_at_records(source.lines(), source, options)
+
+
+def record_examples(lines: Iterator[str], source: Source, options: DataConfig) -> Iterator[Example]:
+    """`lines`: the text of one object each; while one is out, `source.line` is where it begins."""
+    first = [(line, source.line) for line in islice(_filled(lines), 1)]
+    if first and not _has_fields(first[0][0], options, source):
+        first += [(line, source.line) for line in islice(_filled(lines), LOOKED_AT)]
+        look = _look([line for line, _ in first])
+        source.line = None
+        options = recognised(look, options, source)
+    fields = {options.text_field, *options.more_text_fields, options.labels_field, options.unknown_field}
+    fields.add(options.id_field)
+    for line, number in chain(first, ((line, source.line) for line in _filled(lines))):
+        source.line = number
+        example = source.unless_bad(options.skip_bad, _example, line, fields, options, source)
+        if example is not None:
+            yield example
+
+
+def look_at_records(lines: Iterator[str], source: Source, options: DataConfig) -> Look:
+    look = _look(list(islice(_filled(lines), LOOKED_AT)))
+    source.line = None
+    return look
+
+
+def _filled(lines: Iterator[str]) -> Iterator[str]:
+    return (line for line in lines if line.strip())
+
+
+def _has_fields(line: str, options: DataConfig, source: Source) -> bool:
+    """Whether the first object has the fields that are read; one that is damaged is left to whoever reads it."""
+    names = _look([line]).names
+    return not names or (options.text_field in names and (not source.labelled or options.labels_field in names))
+
+
+def _look(lines: list[str]) -> Look:
+    """Fields and values of these objects; what is no object is left to whoever reads it."""
+    records = []
+    for line in lines:
+        with contextlib.suppress(ValueError, RecursionError):
+            records.append(json.loads(line))
+    records = [record for record in records if isinstance(record, dict)]
+    return Look(list(dict.fromkeys(name for record in records for name in record)), records)
 
 
 def _example(line: str, fields: set[str], options: DataConfig, source: Source) -> Example:
-    record = _record(line, fields, source)
-    text = text_value(record.get(options.text_field), options.text_field, source, list(record))
+    record = source.record = _record(line, fields, source)
+    text = _text(record, options, source)
     labels, unknown = _labels(record, options, source) if source.labelled else (None, ())
     if "\\u" in line:
         _refuse_half_characters(text, options.text_field, source)
         _refuse_half_characters(str(record.get(options.id_field)), options.id_field, source)
     return Example(source.example_id(record.get(options.id_field)), text=text, labels=labels, unknown=unknown)
+
+
+def _text(record: dict[str, Any], options: DataConfig, source: Source) -> str:
+    text = text_value(record.get(options.text_field), options.text_field, source, list(record))
+    if not options.more_text_fields:
+        return text
+    more = [text_value(record.get(name) or "", name, source, list(record)) for name in options.more_text_fields]
+    return TEXT_JOINT.join(filter(None, [text, *more]))
 
 
 def _labels(

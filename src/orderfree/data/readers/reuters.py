@@ -25,18 +25,14 @@ _DOCUMENT_ID = re.compile(r"(?:training|test)/\w+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class _Latin1(Source):
-    """Both copies date from before UTF-8."""
-
-    def _decoded(self, raw: bytes) -> str:
-        return raw.decode("latin-1")
+LATIN_1 = "iso8859-1"  # both copies date from before UTF-8
 
 
 @readers.register("reuters-sgml")
 def read_reuters_sgml(source: Source, options: DataConfig) -> Iterator[Example]:
     """One SGML file or the folder of all: the documents of the ModApte split (TOPICS="YES", TRAIN or TEST)."""
     for path in _sgml_files(source):
-        file = _Latin1(str(path), source.labelled)
+        file = Source(str(path), source.labelled, encoding=LATIN_1)
         for document in _documents(file):
             source.labels_path, source.line = file.path, file.line  # where an error in the labels would be
             example = _example(document, file)
@@ -108,7 +104,7 @@ def _plain(text: str) -> str:
 def read_nltk_reuters(source: Source, options: DataConfig) -> Iterator[Example]:
     """NLTK's folder, its `training` or `test` folder alone, or its list of documents, cats.txt."""
     listing, prefix = _listing(source)
-    categories = _Latin1(str(listing), source.labelled)
+    categories = Source(str(listing), source.labelled, encoding=LATIN_1)
     source.labels_path = categories.path
     for line in categories.lines():
         if not line.strip():
@@ -138,4 +134,4 @@ def _nltk_text(name: str, categories: Source) -> str:
     path = Path(categories.path).parent / name
     if not path.is_file():
         raise categories.error(f"names the document {name}, but there is no file {path}; get a whole copy.")
-    return _plain("\n".join(_Latin1(str(path), labelled=False).lines())).rstrip()
+    return _plain("\n".join(Source(str(path), labelled=False, encoding=LATIN_1).lines())).rstrip()

@@ -91,7 +91,7 @@ def _listed(source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tu
     if source.labelled:
         if not path.is_dir():
             raise source.error(f"is one sound and has no labels; give a folder of sounds with a table {TAGS}.")
-        yield from _tagged(path, source, options)
+        yield from tagged_files(path, source, options)
     elif path.is_dir():
         for file in sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES):
             yield file, file.relative_to(path).as_posix(), None
@@ -99,7 +99,8 @@ def _listed(source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tu
         yield path, path.name, None
 
 
-def _tagged(folder: Path, source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+def tagged_files(folder: Path, source: Source, options: DataConfig) -> Iterator[tuple[Path, str, tuple[str, ...]]]:
+    """Path, id and labels of every file that the table of tags names."""
     table = Source(str(folder / TAGS), labelled=True)
     source.labels_path = table.path
     rows = csv.reader(table.lines(keep_ends=True))

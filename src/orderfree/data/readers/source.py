@@ -4,8 +4,10 @@ A reader is a function from a `Source` to examples; it is registered under the n
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
+import io
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -17,12 +19,14 @@ from ...config import DataConfig
 from ...errors import DataError
 from ...registry import Registry
 from ...types import Example
+from .encodings import LINE_BY_LINE, recognised_encoding
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
 
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
+SAMPLE = 1 << 16  # bytes by which an encoding is recognised
 LONGEST_LINE = 1 << 25  # bytes; a small gzip file can hold a line that no memory does, and JSON takes 30 times as much
 
 
@@ -48,14 +52,21 @@ class ReadCounts:
     unlabelled: int = 0  # examples that say they have no label
     unknown: int = 0  # examples that say nothing is known of their labels
     skipped: int = 0  # examples that were damaged and left out, where that is allowed
+    first_skipped: str | None = field(default=None, compare=False)  # what is wrong with the first of them
     cells: int = 0  # cells that were split at data.label_separator
     list_cells: int = 0  # cells that held a list such as "['a', 'b']" instead
+    recognised: str | None = field(default=None, compare=False)  # what the reader found out about the file by itself
     position: int = field(default=0, compare=False)  # of the last example in its file; what is left out counts, too
 
     def notes(self) -> Iterator[str]:
         """What a user wants to know of it, one sentence each."""
+        if self.recognised:
+            yield self.recognised
         if self.skipped:
             yield f"{self.skipped:,} examples are damaged and were left out (data.skip_bad)"
+        yield from self.notes_on_labels()
+
+    def notes_on_labels(self) -> Iterator[str]:
         if self.repeated_labels:
             yield f"{self.repeated_labels:,} examples name a label more than once; each counts once"
         if self.cleaned_labels:
@@ -81,6 +92,11 @@ class Source:
         None  # of a Parquet table: the rows to read, counted from 0; an id that is missing is the row's
     )
     counts: ReadCounts = field(default_factory=ReadCounts)
+    encoding: str | None = None  # of its text; None: recognised by its first bytes, and known when these are read
+    maybe_western: bool = False  # whether text that is not UTF-8 may be cp1252, as spreadsheets write it
+    marked: bool = False  # whether it begins with a byte order mark
+    record: dict[str, Any] | None = None  # of a table: all cells of the example reading has come to
+    dialect: tuple[str | None, str | None] = (None, None)  # of a table in text: its delimiter and encoding
 
     @property
     def name(self) -> str:
@@ -103,9 +119,10 @@ class Source:
         """What `make` makes of an example; None, and counted, where it is bad and such ones are left out."""
         try:
             return make(*args, **kwargs)
-        except DataError:
+        except DataError as error:
             if not skip_bad:
                 raise
+            self.counts.first_skipped = self.counts.first_skipped or str(error)
             self.skip()
             return None
 
@@ -149,7 +166,7 @@ class Source:
 
     def open_file(self) -> IO[bytes]:
         try:
-            return open(self.file or self.path, "rb")
+            return open(self.file or self.path, "rb", buffering=SAMPLE)
         except FileNotFoundError:
             raise self.error("there is no such file; check the path.") from None
         except IsADirectoryError:
@@ -159,29 +176,89 @@ class Source:
 
     def lines(self, keep_ends: bool = False) -> Iterator[str]:
         """The lines of the file, split at line feeds only: other separators may be part of a text."""
-        with self.open() as file:
-            try:
-                for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
-                    self.line = number
-                    if len(raw) > LONGEST_LINE:
-                        raise self.error(f"is longer than {LONGEST_LINE:,} bytes; split it, or check the file.")
-                    line = self._decoded(raw)
-                    if number == 1:
-                        line = line.removeprefix(BYTE_ORDER_MARK)
-                    yield line if keep_ends else line.removesuffix("\n").removesuffix("\r")
-            except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-                raise self.error(f"the gzip file is damaged or cut off ({error}); get a whole copy.") from None
-            except OSError as error:
-                raise self.error(f"cannot be read further ({_reason(error)}).") from None
+        with self.open() as file, self._explained():
+            for number, line in enumerate(self._text_lines(file), start=1):
+                if number == 1:
+                    self.marked = line.startswith(BYTE_ORDER_MARK)
+                    line = line.removeprefix(BYTE_ORDER_MARK)
+                yield line if keep_ends else line.removesuffix("\n").removesuffix("\r")
 
-    def _decoded(self, raw: bytes) -> str:
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turns what a disk or a damaged gzip file does while it is read into one sentence."""
         try:
-            return raw.decode("utf-8")
+            yield
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.error(f"the gzip file is damaged or cut off ({error}); get a whole copy.") from None
+        except OSError as error:
+            raise self.error(f"cannot be read further ({_reason(error)}).") from None
+
+    def chunks(self, size: int = 1 << 16) -> Iterator[str]:
+        """The text of the file in pieces, wherever its lines end."""
+        with self.open() as file, self._explained():
+            self.encoding = self.encoding or recognised_encoding(_peek(file), self.maybe_western)
+            decoder = codecs.getincrementaldecoder(self._known_encoding())()
+            first = True
+            while raw := file.read(size):
+                try:
+                    text = decoder.decode(raw)
+                except UnicodeDecodeError as error:
+                    raise self._not_decodable(error) from None
+                yield text.removeprefix(BYTE_ORDER_MARK) if first else text
+                first = False
+
+    def _text_lines(self, file: IO[bytes]) -> Iterator[str]:
+        """Decoded lines with their ends, of bounded length; `line` is the number of the one that is out."""
+        self.encoding = self.encoding or recognised_encoding(_peek(file), self.maybe_western)
+        if self._known_encoding() not in LINE_BY_LINE:
+            yield from self._wide_lines(file)
+            return
+        for number, raw in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), start=1):
+            self.line = number
+            if len(raw) > LONGEST_LINE:
+                raise self.error(f"is longer than {LONGEST_LINE:,} bytes; split it, or check the file.")
+            try:
+                line = raw.decode(self.encoding)
+            except UnicodeDecodeError as error:
+                raise self._not_decodable(error) from None
+            yield line
+
+    def _wide_lines(self, file: IO[bytes]) -> Iterator[str]:
+        """Of encodings such as UTF-16, whose line feed is not one byte."""
+        text = io.TextIOWrapper(file, encoding=self.encoding, newline="\n")
+        try:
+            self.line = 1
+            while line := text.readline(LONGEST_LINE // 4 + 1):
+                if len(line) > LONGEST_LINE // 4:
+                    raise self.error(f"is longer than {LONGEST_LINE // 4:,} characters; split it, or check the file.")
+                yield line
+                self.line += 1
         except UnicodeDecodeError as error:
-            raise self.error(
-                f"is not UTF-8 text (byte {raw[error.start]:#04x} at byte {error.start + 1:,} of the line); "
-                "convert the file to UTF-8."
-            ) from None
+            raise self._not_decodable(error) from None
+        finally:
+            text.detach()
+
+    def _known_encoding(self) -> str:
+        try:
+            name = codecs.lookup(self.encoding or "utf-8").name
+            "".encode(name)  # refuses codecs that are no encodings of text
+        except LookupError:
+            message = f"data.encoding {self.encoding!r} is no encoding of text; for example utf-8, cp1252 or utf-16."
+            raise DataError(message, self.name) from None
+        return name
+
+    def _not_decodable(self, error: UnicodeDecodeError) -> DataError:
+        name = "UTF-8" if self.encoding == "utf-8" else self.encoding
+        return self.error(
+            f"is not {name} text (byte {error.object[error.start]:#04x} at byte {error.start + 1:,} of the line); "
+            "convert the file to UTF-8, or name its encoding, for example --set data.encoding=cp1252."
+        )
+
+
+def _peek(file: IO[bytes]) -> bytes:
+    """The first bytes, which are still to be read afterwards."""
+    peek = getattr(file, "peek", None)
+    return bytes(peek(SAMPLE)[:SAMPLE]) if peek is not None else b""
 
 
 def sibling(path: str, old: str, new: str) -> str:

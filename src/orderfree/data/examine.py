@@ -1,0 +1,160 @@
+"""What a labelled file is and what is wrong with it, found in one pass: the content of `orderfree check`."""
+
+from __future__ import annotations
+
+import shlex
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..config import DataConfig
+from .label_checks import label_warnings, rare_note
+from .readers import ReadCounts, detect_format, look_at, read_examples, resolve
+from .seen import TextCounter, text_hash
+
+NAMES_OF_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+
+
+@dataclass
+class Examined:
+    """Facts about a file, and remarks in the order of their weight, one sentence each."""
+
+    path: str
+    format: str
+    encoding: str | None
+    delimiter: str | None
+    columns: list[str]
+    options: DataConfig
+    counts: ReadCounts = field(default_factory=ReadCounts)
+    labels: Counter[str] = field(default_factory=Counter)
+    words: int = 0
+    longest: int = 0
+    long_texts: int = 0
+    also_in: dict[str, int] = field(default_factory=dict)  # another file: how many of its texts stand in this one
+    texts: TextCounter = field(default_factory=TextCounter)
+
+    def remarks(self) -> Iterator[str]:
+        """What looks wrong, what matters most first."""
+        counts, found = self.counts, self.texts.found()
+        if counts.skipped:
+            yield f"{counts.skipped:,} rows are damaged (--skip-bad leaves them out); the first: {counts.first_skipped}"
+        for path, number in self.also_in.items():
+            if number:
+                yield f"{number:,} texts of {path} also stand in {self.path}; a model of it does too well on them"
+        yield from label_warnings(self.labels, self.options.label_separator if counts.cells else None)
+        if found["conflicting"]:
+            yield f"{found['conflicting']:,} texts stand in the file again with other labels"
+        if counts.unlabelled:
+            share = f"{counts.unlabelled:,} of {counts.examples:,} rows have no labels"
+            yield f"{share}; if these are missing: --set data.empty=unknown"
+        if found["repeated"]:
+            yield f"{found['repeated']:,} texts stand in the file before"
+        if counts.empty_texts:
+            yield f"{counts.empty_texts:,} texts are empty"
+        if rare := rare_note(self.labels):
+            yield rare
+        if self.long_texts:
+            most = self.options.max_words
+            yield f"{self.long_texts:,} texts are longer than {most:,} words and would be cut (data.max_words)"
+        yield from counts.notes_on_labels()
+
+    def command(self) -> str:
+        """How to train on this file."""
+        default, own = DataConfig(), self.options
+        words = ["orderfree", "train", self.path]
+        if own.text_field != default.text_field or own.more_text_fields:
+            words += [word for name in (own.text_field, *own.more_text_fields) for word in ("--text", name)]
+        if own.labels_field != default.labels_field:
+            words += ["--labels", own.labels_field]
+        if own.label_separator != default.label_separator:
+            words += ["--separator", own.label_separator.replace("\n", "\\n").replace("\t", "\\t")]
+        if own.label_columns is not None:
+            words += ["--set", f"data.label_columns={own.label_columns}"]
+        words += ["--skip-bad"] if self.counts.skipped else []
+        return shlex.join([*words, "--out", f"runs/{Path(self.path).name.split('.')[0]}"])
+
+    def to_json(self) -> dict[str, Any]:
+        rows, own = self.counts.examples, self.options
+        tables = bool(self.columns)
+        return {
+            "file": self.path,
+            "format": self.format,
+            "encoding": self.encoding,
+            "delimiter": self.delimiter,
+            "columns": self.columns,
+            "text": [own.text_field, *own.more_text_fields] if tables else [],
+            "labels": own.labels_field if tables and own.label_columns is None else None,
+            "label_columns": own.label_columns,
+            "separator": own.label_separator if self.counts.cells else None,
+            "rows": rows,
+            "different_labels": len(self.labels),
+            "labels_per_row": sum(self.labels.values()) / max(rows, 1),
+            "words_per_text": self.words / max(rows, 1),
+            "longest_text": self.longest,
+            "remarks": list(self.remarks()),
+            "command": self.command(),
+        }
+
+    def lines(self) -> Iterator[str]:
+        """The same for a person."""
+        facts = self.to_json()
+        kind = [f"{self.path}: {self.format}"]
+        if self.delimiter is not None:
+            kind.append(f"cells separated by {NAMES_OF_DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
+        if self.encoding is not None:
+            kind.append(f"encoding {'UTF-8' if self.encoding.startswith('utf-8') else self.encoding}")
+        yield ", ".join([*kind, f"{facts['rows']:,} rows"])
+        if self.columns:
+            yield f"Columns: {', '.join(self.columns)}"
+            yield f"Text: {' + '.join(facts['text'])}; labels: {self._where_labels_are()}"
+        yield (
+            f"{facts['different_labels']:,} labels, {facts['labels_per_row']:.2f} a row; {facts['words_per_text']:.0f} "
+            f"words a text, {facts['longest_text']:,} in the longest"
+        )
+        remarks = facts["remarks"]
+        yield "Nothing looks wrong." if not remarks else "Remarks:"
+        yield from (f"  - {remark}" for remark in remarks)
+        yield f"Train on it: {facts['command']}"
+
+    def _where_labels_are(self) -> str:
+        if self.options.label_columns is not None:
+            return f"{len(self.labels):,} columns of 0 and 1"
+        how = ", as lists" if self.counts.list_cells > self.counts.cells else ""
+        if self.counts.cells > self.counts.list_cells:
+            how = f", separated by {self.options.label_separator!r}"
+        return self.options.labels_field + how
+
+
+def examine(path: Path, options: DataConfig, others: list[Path]) -> Examined:
+    """Reads the whole file, damaged rows left out; and the other files for texts that stand in both."""
+    look = look_at(path, options)
+    columns, _ = resolve(path, options)
+    format = detect_format(str(path)) if options.format == "auto" else options.format
+    dialect = (None, None) if look is None else (look.encoding, look.delimiter)
+    found = Examined(str(path), format, *dialect, look.names if look else [], columns)
+    hashes = array("Q")
+    lenient = columns.model_copy(update={"skip_bad": True})
+    for example in read_examples(path, lenient, labelled=True, counts=found.counts):
+        found.labels.update(example.labels or ())
+        if example.text is not None:
+            words = len(example.text.split())
+            found.words += words
+            found.longest = max(found.longest, words)
+            found.long_texts += words > options.max_words
+            found.texts.add(example)
+            hashes.append(text_hash(example.text))
+    known = np.unique(np.array(hashes, dtype=np.uint64))
+    for other in others:
+        found.also_in[str(other)] = _shared(other, lenient, known)
+    return found
+
+
+def _shared(path: Path, options: DataConfig, known: np.ndarray) -> int:
+    texts = (e.text for e in read_examples(path, options, labelled=False) if e.text is not None)
+    own = np.fromiter(map(text_hash, texts), dtype=np.uint64)
+    return int(np.isin(own, known).sum())
