@@ -59,33 +59,17 @@ class DataConfig(Section):
         description="jsonl, json, csv, tsv, xlsx, parquet, texts, fasttext, sgm, libmultilabel, libsvm, npz, npy, "
         "hdf5, tfrecord, sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
-    encoding: str | None = Field(
-        None,
-        description="encoding of text files, e.g. cp1252; null: UTF-8, or UTF-16 and in tables cp1252 if recognised",
-    )
-    delimiter: str | None = Field(
-        None,
-        min_length=1,
-        max_length=1,
-        description="what separates the cells of a CSV/TSV file; null: comma or tab, or what is recognised",
-    )
-    text_field: str = Field(
-        "text", description="name of the field or column that holds the text; unless set, it is recognised in tables"
-    )
-    more_text_fields: list[str] = Field(
-        default_factory=list, description="further fields or columns of text, joined to it in this order"
-    )
-    labels_field: str = Field(
-        "labels", description="name of the field or column that holds the labels; unless set, recognised in tables"
-    )
+    encoding: str | None = Field(None, description="encoding of text files; null: recognised, else UTF-8")
+    delimiter: str | None = Field(None, min_length=1, max_length=1, description="between CSV cells; null: recognised")
+    text_field: str = Field("text", description="field or column of the text; unless set, recognised in tables")
+    more_text_fields: list[str] = Field(default_factory=list, description="further ones, joined to it in this order")
+    labels_field: str = Field("labels", description="field or column of the labels; unless set, recognised in tables")
     unknown_field: str = Field(
         "unknown",
         description="name of the optional field or column with labels an example may or may not have: not trained on",
     )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
-    label_separator: str = Field(
-        ",", min_length=1, description="what separates labels inside one cell; unless set, recognised in tables"
-    )
+    label_separator: str = Field(",", min_length=1, description="between labels of one cell; unless set, recognised")
     label_case: Literal["keep", "lower", "upper"] = Field(
         "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
     )
