@@ -7,6 +7,7 @@ import json
 import random
 import shutil
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -46,7 +47,7 @@ def make_files(directory: Path) -> None:
         "valid": news[120:160],
         "test": news[160:200],
         "new": news[200:240],
-        "calibration": news[240:],
+        "calibration": [replace(each, text=f"{each.text} at {each.id}") for each in news[240:]],  # none twice
     }
     parts["more"] = [*news[:60], *(Example(f"m{n}", f"a bank lends money {n}", labels=("bank",)) for n in range(20))]
     for name, examples in parts.items():

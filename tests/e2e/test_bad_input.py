@@ -109,7 +109,8 @@ def test_files_that_are_none(cli: Cli, model: Path, tmp_path: Path, toy: Toy, co
 
     give(tmp_path / "nowhere.jsonl", "there is no such file")
     give(tmp_path / "nowhere", "there is no such file")
-    give(tmp_path, "is a directory, expected a file")
+    if command != "train":  # which takes a folder of texts
+        give(tmp_path, "is a directory, expected a file")
     give(tmp_path / ("long" * 100 + ".jsonl"), "cannot be read")
     give(toy.train / "below.jsonl", "")
 

@@ -159,7 +159,7 @@ def test_predict_to_files(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> No
 
 
 def test_tables_hold_no_alternatives(cli: Cli, toy: Toy, model: Path) -> None:
-    cli("predict", model, toy.new, "--alternatives", "--out-format", "csv").refused("csv does not hold them")
+    cli("predict", model, toy.new, "--alternatives", "--out-format", "csv").refused("csv does not hold what it adds")
 
 
 def test_predict_probs_and_alternatives(cli: Cli, toy: Toy, model: Path) -> None:

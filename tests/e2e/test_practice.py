@@ -189,7 +189,7 @@ def test_likely_label_errors_are_listed(cli: Cli, model: Path, toy: Toy, tmp_pat
     assert len(out.read_text(encoding="utf-8").splitlines()) == 1 + len(found["suspects"])
     asked = cli("audit", toy.train, "--model", model).worked()
     assert "was trained on this very file" in asked.err
-    assert "Of 200 examples" in asked.out
+    assert "of 200 examples" in asked.out
     assert "trained on this very file" not in cli("audit", toy.test, "--model", model).worked().err
 
 

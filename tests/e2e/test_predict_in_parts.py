@@ -50,7 +50,7 @@ def test_what_cannot_be_is_refused(cli: Cli, model: Path, table: Path, monkeypat
     cli("predict", model, table, "--engine", "spark", "--out", "x").refused("--engine 'spark': expected ray")
     cli("predict", model, table, "--engine", "ray").refused("name it with --out")
     cli("predict", model, table, "--workers", "2").refused("--workers and --part-rows are for --engine ray")
-    cli("predict", model, table, "--engine", "ray", "--alternatives", "--out", "x").refused("holds no --alternatives")
+    cli("predict", model, table, "--engine", "ray", "--alternatives", "--out", "x").refused("parquet does not hold")
     real = builtins.__import__
 
     def without_ray(name: str, *rest: Any) -> Any:

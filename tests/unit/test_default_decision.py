@@ -67,7 +67,7 @@ def test_all_parts_agree(trained: tuple[TrainedModel, list[str]]) -> None:
     assert evaluate(predictor, examples, [*predictor.decoders, default])["default_decoder"] == default
     assert [trace(predictor, example).chosen.labels for example in examples] == expected
     assert asked_for(predictor, DecodeOptions())[1:] == (default, search)
-    assert describe(predictor, "a model", ServiceLimits()).default_decoder == search
+    assert describe(predictor, "a model", ServiceLimits(), []).default_decoder == search
     assert compare({"one": predictor, "two": predictor}, examples)["decoders"] == {"one": default, "two": default}
 
 

@@ -237,10 +237,8 @@ def _plain(label: Any) -> Any:
 
 
 def as_classes(labels: list[Any]) -> np.ndarray:
-    """Labels as an array; where they are not all strings, or not all numbers, each stays what it is."""
-    if all(isinstance(label, str) for label in labels):
-        return np.array(labels, dtype=None if labels else object)
-    return _object_array(labels)
+    """Labels as an array; where they are of several types, each stays what it is."""
+    return np.array(labels) if len({type(label) for label in labels}) == 1 else _object_array(labels)
 
 
 def _object_array(rows: Sequence[Any]) -> np.ndarray:

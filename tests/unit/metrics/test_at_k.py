@@ -135,6 +135,7 @@ def judged(labels: int) -> Any:
     predictor = SimpleNamespace(
         labels=SimpleNamespace(names=names, counts=[4, *[0] * (labels - 1)], combinations={(0,): 4, (): 1}),
         trained=SimpleNamespace(decisions=Decisions()),
+        set_prob=lambda decoder, found: 1.0,
         default_decoder="br",
         decision=Decisions().look_up,
     )

@@ -183,6 +183,7 @@ def judged(probs: list[Any]) -> Any:
     predictor = SimpleNamespace(
         labels=SimpleNamespace(names=["b", "a"], combinations={}),
         trained=SimpleNamespace(decisions=Decisions()),
+        set_prob=lambda decoder, found: 1.0,
         default_decoder="br",
         decision=Decisions().look_up,
     )

@@ -311,8 +311,8 @@ def test_a_service_that_stops_says_503(predictor: Predictor) -> None:
 def test_an_error_nobody_foresaw_is_500_and_does_not_quote_the_text(
     predictor: Predictor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(_: Any, __: Any, texts: list[str]) -> None:
-        raise RuntimeError(f"cannot read {texts[0]}")
+    def broken(*arguments: Any) -> None:
+        raise RuntimeError(f"cannot read {arguments}")
 
     monkeypatch.setattr(service, "predict_texts", broken)
     with opened(predictor) as client, caplog.at_level(logging.INFO, "orderfree.serve"):
