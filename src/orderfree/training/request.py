@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +40,7 @@ class Request:
             )
         if out.exists() and not out.is_dir():
             raise OrderfreeError(f"{out}: is a file, expected a directory to write the run to.")
-        is_folder = isinstance(folder, str | Path) and Path(folder).is_dir()
+        is_folder = isinstance(folder, str | Path) and os.path.isdir(folder)  # False for names too long to exist
         if is_folder and out.resolve().is_relative_to(Path(str(folder)).resolve()):
             raise OrderfreeError(f"{out}: lies inside the folder of training data; choose another place for the run.")
 

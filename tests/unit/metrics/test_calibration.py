@@ -181,7 +181,7 @@ def test_what_is_no_probability_is_refused(wrong):
 def judged(probs: list[Any]) -> Any:
     """The calibration in an evaluation of two examples, by a model that knows b and a but not z."""
     predictor = SimpleNamespace(
-        labels=SimpleNamespace(names=["b", "a"], combinations={}),
+        labels=SimpleNamespace(names=["b", "a"], counts=[1, 1], combinations={}),
         trained=SimpleNamespace(decisions=Decisions()),
         set_prob=lambda decoder, found: 1.0,
         default_decoder="br",
