@@ -21,7 +21,7 @@ RANDOM_NEGATIVES = 500  # examples that every label is solved on besides
 SMALLEST_WEIGHT = 0.05  # weights below this are left out of the solution
 
 
-TOLERANCE, ITERATIONS = 0.1, 50  # of liblinear's dual solver: more changes no metric by .001
+TOLERANCE, ITERATIONS = 0.1, 50  # of liblinear's dual solver; other values were not compared
 
 
 @dataclass(frozen=True, slots=True)
