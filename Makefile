@@ -41,6 +41,8 @@ lint: install ## Style, types and import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# One thread in each of the two processes: threads of both on the same cores would wait for one another.
+test: export OMP_NUM_THREADS ?= 1
 test: lint browser spark ## Lint, types, import layers and all tests
 	$(BIN)/pytest -n 2 --dist loadfile
 
@@ -54,11 +56,13 @@ bench: install ## Speed and memory, as ratios taken in one run
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes
 	$(BIN)/python benchmarks/reliability/torture.py
 
-fuzz: install ## Damaged model directories, made-up requests to the service, made-up files for the readers
+fuzz: install ## Damaged model directories, made-up predictions, requests, files for the readers, sizes
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	$(BIN)/python benchmarks/reliability/fuzz_models.py
+	$(BIN)/python benchmarks/reliability/fuzz_predictions.py
 	$(BIN)/python benchmarks/reliability/fuzz_service.py
-	$(BIN)/python benchmarks/reliability/fuzz_readers.py -max_total_time=60
+	$(BIN)/python benchmarks/reliability/fuzz_sizes.py
+	$(BIN)/python benchmarks/reliability/fuzz_readers.py
 
 load: install ## The service under twice its load, for half an hour, stopped in the middle: MODEL=runs/x TEXTS=test.jsonl
 	$(BIN)/python benchmarks/load.py $(MODEL) $(TEXTS)
@@ -73,10 +77,11 @@ audit: install ## Known vulnerabilities, licences and an SBOM (build/sbom.json) 
 paper: install ## The runs of the paper's tables that are still owed: start them, or go on (scripts/paper_runs.sh --list)
 	scripts/paper_runs.sh
 
-results: install ## Tables and figures in docs/results and docs/how_to/choose.md, from the result files
+results: install ## Tables and figures in docs/results, docs/how_to/choose.md and README.md, from the result files
 	$(BIN)/python benchmarks/results_pages.py
 	$(BIN)/python benchmarks/data_tables.py
 	$(BIN)/python benchmarks/choose_tables.py
+	$(BIN)/python benchmarks/readme_table.py
 
 docs: install ## Pages of commands and config keys from the code, then the site (build/site), with its links checked
 	$(BIN)/python scripts/reference_pages.py

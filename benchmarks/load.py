@@ -4,9 +4,10 @@
 
 Open loop: requests are sent when they are due, whether or not earlier ones were answered, and waiting counts from that
 moment. First the capacity is measured with `CLIENTS` that ask one request after another; then each of `LOADS` times
-that is offered for `--step` seconds; then 0.7 times for `--soak` minutes, while memory and open files are noted; last,
-SIGTERM comes while 1.5 times is offered. Ends with 1 if an answer was neither 200 nor a documented refusal, a refusal
-or an accepted request came too late, memory or open files grew, or an accepted request was dropped.
+that is offered for `--step` seconds; then 0.7 times for `--soak` minutes, while `--slow-clients` hold connections open
+and memory and open files are noted, and then twice the capacity beside the same clients; last, SIGTERM comes while 1.5
+times is offered. Ends with 1 if an answer was neither 200 nor a documented refusal, a refusal, an accepted request or
+an answer of /healthz came too late, memory, open files or the log grew, or an accepted request was dropped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import os
 import random
 import signal
 import subprocess
@@ -30,7 +32,9 @@ from typing import Any
 import psutil
 
 from orderfree.checkpoint import versions
+from orderfree.experiments.origin import code_commit
 from serve import serving
+from slow_clients import SlowClients
 
 ROOT = Path(__file__).resolve().parent.parent
 CLIENTS = 16
@@ -38,6 +42,7 @@ LOADS = (0.25, 0.5, 0.75, 0.9, 1.0, 1.25, 1.5, 2.0)
 TIMEOUT = 30.0  # seconds: of the service, for one request
 SLOWEST_REFUSAL = 1.0  # seconds: a refusal waits for nothing, but this process and the service share the machine
 MOST_GROWTH = 0.05  # of memory, from the first tenth of the soak to its last
+MOST_LOGGED = 500  # bytes for each request and each connection
 DROPPED = "no answer"
 
 
@@ -146,7 +151,9 @@ async def stop_under_load(
     }
 
 
-async def measure(model: Path, texts: list[str], each: int, step: float, minutes: float) -> dict[str, Any]:
+async def measure(
+    model: Path, texts: list[str], each: int, step: float, minutes: float, slow_clients: int
+) -> dict[str, Any]:
     groups = (texts[start : start + each] for start in range(0, len(texts), each))
     bodies = itertools.cycle([json.dumps({"texts": group}).encode() for group in groups])
     with (
@@ -162,15 +169,30 @@ async def measure(model: Path, texts: list[str], each: int, step: float, minutes
             found = summary(await load.offer(share * capacity, step, f"at{share}"), step)
             steps.append({"load": share, **found})
             print(json.dumps(steps[-1]), flush=True)
-        soaked = await soak(load, psutil.Process(service.pid), 0.7 * capacity, minutes)
+        alone, slow = SlowClients(host, int(port)), SlowClients(host, int(port))
+        async with alone.at_work(0):  # the same load without them, to compare with
+            await load.offer(0.7 * capacity, 2 * step, "alone")
+        logged = log.stat().st_size
+        async with slow.at_work(slow_clients):
+            soaked = await soak(load, psutil.Process(service.pid), 0.7 * capacity, minutes)
+            overload = summary(await load.offer(2 * capacity, 2 * step, "both"), 2 * step)
+        beside = {"clients": slow_clients, **slow.summary(), "log_bytes": log.stat().st_size - logged}
+        beside |= {"overload": overload, "nobody_else": alone.summary()}
         stopped = await stop_under_load(load, service, 1.5 * capacity, max(step / 3, 4.0), log)
-    return {"capacity_per_second": round(capacity, 2), "steps": steps, "soak": soaked, "stop": stopped}
+    return {
+        "capacity_per_second": round(capacity, 2),
+        "steps": steps,
+        "soak": soaked,
+        "slow_clients": beside,
+        "stop": stopped,
+    }
 
 
 def complaints(found: dict[str, Any]) -> list[str]:
     told = []
-    for one in [*found["steps"], found["soak"]]:
-        name = f"at {one['load']} times the capacity" if "load" in one else "in the soak"
+    slow = found["slow_clients"]
+    for one in [*found["steps"], found["soak"], slow["overload"]]:
+        name = f"at {one['load']} times the capacity" if "load" in one else "beside slow clients"
         others = set(one["statuses"]) - {"200", "429"}
         told += [f"{name}: answers {sorted(others)}"] * bool(others)
         told += [f"{name}: an accepted request took too long"] * ((one["p100_ms"] or 0) > 1000 * (TIMEOUT + 1))
@@ -178,6 +200,11 @@ def complaints(found: dict[str, Any]) -> list[str]:
         told += [f"{name}: one refusal in a hundred took {one['refusals_p99_ms']} ms"] * late
     if "429" not in found["steps"][-1]["statuses"]:
         told.append("nothing was refused at twice the capacity: the load did not arrive")
+    late = slow["health_later_than_a_second"]
+    told += [f"beside slow clients /healthz took more than a second {late} times"] * (late > 0)
+    lines = sum(sum(one["statuses"].values()) for one in (found["soak"], slow["overload"]))
+    lines += slow["health_checks"] + 50 * slow["connections_opened"]  # pipelined requests of those who never read
+    told += ["the log grew faster than requests came"] * (slow["log_bytes"] > MOST_LOGGED * lines)
     first, last = found["soak"]["samples"][0], found["soak"]["samples"][-1]
     told += ["memory grew in the soak"] * (found["soak"]["growth"] > MOST_GROWTH)
     told += ["open files grew in the soak"] * (last["open_files"] > first["open_files"] + CLIENTS)
@@ -212,16 +239,28 @@ def main() -> None:
     parser.add_argument("texts", type=Path, help="JSONL with a field `text`")
     parser.add_argument("--step", type=float, default=30.0, help="seconds at each load")
     parser.add_argument("--soak", type=float, default=30.0, help="minutes")
+    parser.add_argument("--slow-clients", type=int, default=1000)
     parser.add_argument("--texts-each", type=int, default=8, help="texts of a request")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "load.json")
     parser.add_argument("--figure", type=Path, default=ROOT / "docs" / "results" / "figures" / "load.svg")
     arguments = parser.parse_args()
+    commit = code_commit(Path(__file__), allow_dirty=True)
     with open(arguments.texts, encoding="utf-8") as file:
         texts = [json.loads(line)["text"] for line in itertools.islice(file, 2000)]
-    found = asyncio.run(measure(arguments.model, texts, arguments.texts_each, arguments.step, arguments.soak))
+    measured = measure(
+        arguments.model, texts, arguments.texts_each, arguments.step, arguments.soak, arguments.slow_clients
+    )
+    found = asyncio.run(measured)
     wrong = complaints(found)
+    found["machine_load"] = os.getloadavg()  # processes that wanted to run, over the last 1, 5 and 15 minutes
     settings = {"step_seconds": arguments.step, "texts_each": arguments.texts_each, "texts": len(texts)}
-    result = {**settings, **found, "complaints": wrong, "versions": versions()}
+    result = {
+        **settings,
+        **found,
+        "complaints": wrong,
+        "commit": commit,
+        "versions": versions(),
+    }
     arguments.out.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     draw(found, arguments.figure)
     print("\n".join(wrong) or f"no complaints; capacity {found['capacity_per_second']} requests a second")

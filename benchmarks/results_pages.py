@@ -12,12 +12,12 @@ from pathlib import Path
 
 from orderfree.data.corpora import corpora
 from orderfree.experiments.claims import CLAIMS, EVIDENCE, OWN_DATA, Judged, judge_claim, printed_verdict
-from orderfree.experiments.figures import ranks, write_figures
 from orderfree.experiments.orders import ENOUGH_PAIRS, case_study
 from orderfree.experiments.overview import frequency_table, positions_table
 from orderfree.experiments.paper import DECODERS, METHODS, METRICS, PERFORMANCE, RANKED, Row, counterpart
+from orderfree.experiments.paper_figures import ranks, write_figures
 from orderfree.experiments.rendering import Table
-from orderfree.experiments.results import Result, load_results
+from orderfree.experiments.result_files import Result, load_results
 from orderfree.experiments.tables import combinations_table, corpus_table, rank_table, search_table, seen_unseen_table
 from orderfree.experiments.verdicts import FAILS, HOLDS, UNTOLD, Evidence, Finding, Verdict, ended_by, was_cut
 from orderfree.report.figure_style import save
@@ -88,8 +88,19 @@ def _answer(judged: Sequence[Judged]) -> str:
     return (
         f"{IN_SHORT[headline.verdict]}\n\n"
         f"The headline claim, that {headline.claim.text}: **{headline.verdict}** ({why}). "
-        f"{_tally([found.verdict for found in judged], 'claims below')}"
+        f"{_tally([judgement.verdict for judgement in judged], 'claims below')}{_beside(judged)}"
     )
+
+
+def _beside(judged: Sequence[Judged]) -> str:
+    """What is decided on data other than the paper's, at a smaller size."""
+    sentences = []
+    for corpus in EVIDENCE:
+        verdicts = [judgement.by_corpus[corpus][0] for judgement in judged if corpus in judgement.by_corpus]
+        hold, fail = verdicts.count(HOLDS), verdicts.count(FAILS)
+        if corpus not in OWN_DATA and hold + fail:
+            sentences.append(f" On `{corpus}`, at {SIZES[EVIDENCE[corpus]]}, {hold} hold and {fail} do not.")
+    return "".join(sentences)
 
 
 def _tally(verdicts: Sequence[Verdict], of_what: str) -> str:
@@ -101,17 +112,31 @@ def _tally(verdicts: Sequence[Verdict], of_what: str) -> str:
 
 
 def _claims_table(judged: Sequence[Judged]) -> list[str]:
+    """One column a corpus. Reasons that stop a whole verdict are numbered and stand once, below the table."""
     lines = [
-        "| claim | where in the paper | its own tables agree | verdict | by corpus |",
-        "| --- | --- | --- | --- | --- |",
+        f"| claim | where in the paper | its own tables agree | verdict | {' | '.join(EVIDENCE)} |",
+        "| --- | --- | --- | --- |" + " --- |" * len(EVIDENCE),
     ]
-    for found in judged:
-        parts = []
-        for corpus, (verdict, why) in found.by_corpus.items():
-            parts.append(f"{corpus}: {verdict} ({why})")
-        cells = (found.claim.text, found.claim.where, printed_verdict(found.claim) or "no numbers printed")
-        lines.append(f"| {' | '.join(cells)} | **{found.verdict}** | {'<br>'.join(parts)} |")
-    return lines
+    reasons: list[str] = []
+    for judgement in judged:
+        cells = [judgement.claim.text, judgement.claim.where, printed_verdict(judgement.claim) or "no numbers printed"]
+        cells.append(f"**{judgement.verdict}**")
+        cells += [_corpus_cell(judgement, corpus, reasons) for corpus in EVIDENCE]
+        lines.append(f"| {' | '.join(cells)} |")
+    notes = [f"- ({number}) {reason}" for number, reason in enumerate(reasons, 1)]
+    return [*lines, *(["", "Not decided because:", "", *notes] if notes else [])]
+
+
+def _corpus_cell(judgement: Judged, corpus: str, reasons: list[str]) -> str:
+    """The verdict on one corpus. A reason shared by all pairs becomes a number; counts of pairs are written out."""
+    if corpus not in judgement.by_corpus:
+        return ""
+    verdict, why = judgement.by_corpus[corpus]
+    if verdict != UNTOLD or any(character.isdigit() for character in why):
+        return f"{verdict} ({why})" if why else verdict
+    if why not in reasons:
+        reasons.append(why)
+    return f"({reasons.index(why) + 1})"
 
 
 def _rule() -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from orderfree.experiments.results import Result
+from orderfree.experiments.result_files import Result
 
 # how long an example takes says something about the machine, not about the code
 settings.register_profile("any machine", deadline=None)

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 from layout import METRICS, Seconds
 from scipy import sparse
-from thresholds import Cut, best_thresholds, sets_at
+from thresholds import Cut, best_cuts, sets_at
 
 from orderfree.build import encoder_options, featurizer_class, load_config
 from orderfree.config import Config
@@ -54,7 +54,10 @@ Fit = Callable[[sparse.csr_matrix, sparse.csr_array, float, Job], Scorer]  # (fe
 @dataclass(frozen=True)
 class Baseline:
     fit: Fit
-    grid: tuple[float, ...]  # values of C; the best micro-F1 on validation decides
+    start: float  # the value of C from which the best one is looked for, metric by metric
+    folds: int = 3  # of training and validation part, for scores of unseen examples; 1: those of the validation part
+    searched: bool = True  # False: C stays at `start`
+    highest: float = 256.0  # value of C
     preset: str | None = None  # whose features; None: tf-idf words
     own_thresholds: bool = False  # True: it says yes where its scores are above 0, whatever the metric
 
@@ -131,22 +134,25 @@ def libmultilabel(technique: str) -> Fit:
     return fit
 
 
-MARGINS, LIKELIHOODS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0), (1.0, 4.0, 16.0, 64.0)
+HARDEST = 16.0  # C of an SVM: beyond, liblinear needs a thousand rounds and a hundred times as long
 BASELINES = {
-    "svm": Baseline(svm, MARGINS),
-    "logistic": Baseline(logistic, LIKELIHOODS),
-    "chain": Baseline(chain, LIKELIHOODS),
-    "libmultilabel-1vsrest": Baseline(libmultilabel("1vsrest"), MARGINS),
-    # its own cross-validation fits each label dozens of times already: its default C, no grid
-    "libmultilabel-thresholding": Baseline(libmultilabel("thresholding"), (1.0,), own_thresholds=True),
+    "svm": Baseline(svm, 1.0, highest=HARDEST),
+    "logistic": Baseline(logistic, 16.0),
+    "chain": Baseline(chain, 16.0, folds=1),  # it makes folds itself
+    "libmultilabel-1vsrest": Baseline(libmultilabel("1vsrest"), 1.0, highest=HARDEST),
+    # its own cross-validation fits each label dozens of times already
+    "libmultilabel-thresholding": Baseline(
+        libmultilabel("thresholding"), 1.0, folds=1, own_thresholds=True, highest=HARDEST
+    ),
 }
+LOWEST = 1 / 64  # value of C
 
 
 @dataclass
 class TrainedBaseline:
     labels: tuple[str, ...]
     choices: dict[str, dict[str, Any]]
-    scorer: Scorer
+    scorers: dict[float, Scorer]  # by C
     featurizer: Featurizer
     at_least_one: bool
     bytes: int
@@ -154,42 +160,75 @@ class TrainedBaseline:
     plain: tuple[str, ...] = ()
 
     def predict(self, examples: Sequence[Example], names: Sequence[str]) -> dict[str, sparse.csr_array]:
-        found = self.scorer.score(_features(self.featurizer, examples))
-        return {n: sets_at(found, self.choices[n]["threshold"], self.at_least_one) for n in names}
+        features = _features(self.featurizer, examples)
+        cs = {self.choices[name]["c"] for name in names}
+        found = {c: self.scorers[c].score(features) for c in cs}
+        return {
+            name: sets_at(found[chosen["c"]], as_threshold(chosen["threshold"]), self.at_least_one)
+            for name, chosen in self.choices.items()
+            if name in names
+        }
 
     def rank(self, examples: Sequence[Example]) -> np.ndarray:
-        return top_labels(self.scorer.score(_features(self.featurizer, examples)))
+        return top_labels(self.scorers[self.choices["micro_f1"]["c"]].score(_features(self.featurizer, examples)))
+
+
+def as_threshold(chosen: float | list[float]) -> float | np.ndarray:
+    return np.array(chosen) if isinstance(chosen, list) else chosen
 
 
 def fit_baseline(system: Baseline, job: Job) -> TrainedBaseline:
     config = load_config(settings=[ALONE] if system.preset else [ALONE, WORDS], preset=system.preset)
     prepared = prepare(config, job.train, job.valid, job.folder)
+    parts = prepared.train, prepared.valid
     # liblinear knows no other type than double: changed once, for all labels and every C
-    train_features, valid_features = (
-        part.bag_matrix(prepared.featurizer.input_size).astype(np.float64) for part in (prepared.train, prepared.valid)
-    )
-    train_targets, valid_targets = (_targets(part) for part in (prepared.train, prepared.valid))
+    features = sparse.vstack([part.bag_matrix(prepared.featurizer.input_size) for part in parts], format="csr")
+    features = features.astype(np.float64)
+    targets = sparse.vstack([_targets(part) for part in parts], format="csr")
     at_least_one = () not in prepared.labels.combinations
-    decide = _own_cuts if system.own_thresholds else best_thresholds
-    kept: tuple[float, Scorer, dict[str, Cut], Seconds] | None = None
-    all_fits = Seconds()
-    for c in system.grid:
-        began = Seconds.now()
-        scorer = system.fit(train_features, train_targets, c, job)
-        cuts = decide(scorer.score(valid_features), valid_targets, at_least_one)
-        took = Seconds.now() - began
-        all_fits += took
-        if kept is None or cuts["micro_f1"].validation > kept[2]["micro_f1"].validation:
-            kept = c, scorer, cuts, took
-    assert kept is not None, "a grid has at least one value of C"
-    c, _, cuts, took = kept
-    everything = sparse.vstack([train_features, valid_features], format="csr")  # as our presets do, now all is chosen
-    scorer = system.fit(everything, sparse.vstack([train_targets, valid_targets], format="csr"), c, job)
-    choices = {m: {"c": c, "threshold": cut.threshold, "validation": cut.validation} for m, cut in cuts.items()}
-    featurizer, size = _reopened(config, prepared.featurizer, job.folder / "features")
-    return TrainedBaseline(
-        prepared.labels.names, choices, scorer, featurizer, at_least_one, scorer.bytes + size, all_fits - took
+    held_out = _held_out(system.folds, len(prepared.train), len(targets.indptr) - 1, job.seed)
+    decide = _own_cuts if system.own_thresholds else best_cuts
+
+    def cuts_at(c: float) -> dict[str, Cut]:
+        found = [system.fit(features[~rows], targets[~rows], c, job).score(features[rows]) for rows in held_out]
+        truth = sparse.vstack([targets[rows] for rows in held_out], format="csr")
+        stack = sparse.vstack if sparse.issparse(found[0]) else np.vstack
+        return decide(stack(found), truth, at_least_one)
+
+    began = Seconds.now()
+    tried = (
+        search_c(cuts_at, system.start, system.highest) if system.searched else {system.start: cuts_at(system.start)}
     )
+    in_vain = Seconds.now() - began
+    best = {metric: max(tried, key=lambda c: tried[c][metric].value) for metric in METRICS}
+    # as our presets do, now all is chosen
+    scorers = {c: system.fit(features, targets, c, job) for c in sorted(set(best.values()))}
+    choices = {m: {"c": c, "tried": sorted(tried), **tried[c][m].as_choice()} for m, c in best.items()}
+    featurizer, size = _reopened(config, prepared.featurizer, job.folder / "features")
+    size += scorers[best["micro_f1"]].bytes
+    return TrainedBaseline(prepared.labels.names, choices, scorers, featurizer, at_least_one, size, in_vain)
+
+
+def _held_out(folds: int, train: int, examples: int, seed: int) -> list[np.ndarray]:
+    """(N,) bool for each fold: the examples that it scores."""
+    if folds == 1:
+        return [np.arange(examples) >= train]
+    fold_of = np.random.default_rng(seed).permutation(examples) % folds
+    return [fold_of == fold for fold in range(folds)]
+
+
+def search_c(cuts_at: Callable[[float], dict[str, Cut]], start: float, highest: float) -> dict[float, dict[str, Cut]]:
+    """Values of C with their cuts: from `start` on by factors of four, then of two, until for no metric the best one is
+    on the edge of what was tried."""
+    tried = {start: cuts_at(start)}
+    for step in (4.0, 2.0):
+        while True:
+            best = {max(tried, key=lambda c: tried[c][metric].value) for metric in METRICS}
+            near = {c * factor for c in best for factor in (step, 1 / step)}
+            if not (new := {c for c in near if LOWEST <= c <= highest} - tried.keys()):
+                break
+            tried |= {c: cuts_at(c) for c in sorted(new)}
+    return tried
 
 
 def _targets(part: Corpus) -> sparse.csr_array:

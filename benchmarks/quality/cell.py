@@ -53,6 +53,7 @@ LIBRARIES = (
     "liblinear-multicore",
     "omikuji",
     "napkinxc",
+    "fasttext-numpy2-wheel",
 )
 
 

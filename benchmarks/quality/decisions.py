@@ -26,7 +26,7 @@ from orderfree.build import load_config
 from orderfree.data.corpora import data_root, load_parts
 from orderfree.data.featurizers import encode_all
 from orderfree.data.splits import part_of_each
-from orderfree.deciding import POWERS
+from orderfree.decisions.finding import POWERS
 from orderfree.decoding.search import POWERED, at_threshold, searches
 from orderfree.decoding.sets import membership
 from orderfree.inference import Predictor

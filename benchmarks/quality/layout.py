@@ -15,8 +15,8 @@ CORPORA = ("reuters", "aapd", "rcv1-subset", "arxiv-msc", "toy")
 MANY_LABELS = ("arxiv-msc",)  # corpora of thousands, where one classifier a label is too much
 SYSTEMS = (  # in the order they are run and shown: who comes first makes sentence embeddings for the others
     *("svm", "logistic", "chain", "libmultilabel-1vsrest", "libmultilabel-thresholding"),
-    *("omikuji", "napkinxc"),
-    *("fast", "svm-fast-features", "best", "svm-best-features"),
+    *("omikuji", "napkinxc", "fasttext"),
+    *("fast", "fast-br", "svm-fast-features", "best", "svm-best-features"),
 )
 
 

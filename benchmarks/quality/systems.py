@@ -7,8 +7,10 @@ example.
     libmultilabel-1vsrest         LibMultiLabel's linear method
     libmultilabel-thresholding    the same with a threshold a label, which it chooses by its own cross-validation
     omikuji, napkinxc             label trees, with their default settings
+    fasttext                      fastText, one-vs-all
     svm-<preset>-features         the SVM on the very features a preset uses
     <preset>                      orderfree
+    fast-br                       `fast` without label decoder: plain binary cross-entropy
     finetuned                     orderfree with a file of configs/ here: takes longer than a preset may
 """
 
@@ -24,13 +26,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from baselines import BASELINES, Baseline, Job, fit_baseline
+from fasttext_system import fit_fasttext
 from layout import HERE, METRICS, Seconds
 from scipy import sparse
 from trees import TREES
 
 from orderfree.build import load_config
 from orderfree.config import Config
-from orderfree.decisions import BEST
+from orderfree.decisions.records import BEST
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.metrics.at_k import top_labels
@@ -43,7 +46,9 @@ SAME_FEATURES = re.compile(r"svm-(.+)-features")
 SENTENCES = ("wordpieces", "embedding", "hybrid")  # inputs that mean nothing where words are numbers without order
 PLAIN_DECODERS = ("joint", "br")
 CONFIGS = HERE / "configs"
-REQUIRED = ("libmultilabel", "omikuji", "napkinxc")
+REQUIRED = ("libmultilabel", "omikuji", "napkinxc", "fasttext")
+FASTTEXT = "fasttext"
+CHANGED = {"fast-br": ("fast", ["objective.sequence=null"])}  # presets with other settings
 
 
 class Trained(Protocol):
@@ -70,12 +75,12 @@ def baseline(name: str) -> Baseline | None:
 
 
 def is_ours(name: str) -> bool:
-    return baseline(name) is None
+    return baseline(name) is None and name != FASTTEXT
 
 
 def opponents(name: str) -> tuple[str, str]:
     """Whom one of ours is tested against, example by example."""
-    return "svm", f"svm-{'best' if own_file(name) else name}-features"
+    return "svm", f"svm-{'best' if own_file(name) else CHANGED.get(name, (name,))[0]}-features"
 
 
 def own_file(name: str) -> Path | None:
@@ -85,8 +90,9 @@ def own_file(name: str) -> Path | None:
 
 
 def our_config(name: str, settings: Sequence[str] = ()) -> Config:
-    path = own_file(name)
-    return load_config(path, list(settings), preset=None if path else name)
+    preset, changes = CHANGED.get(name, (name, []))
+    path = own_file(preset)
+    return load_config(path, [*changes, *settings], preset=None if path else preset)
 
 
 def refusal(name: str, sentences: bool, many_labels: bool = False) -> str | None:
@@ -94,7 +100,7 @@ def refusal(name: str, sentences: bool, many_labels: bool = False) -> str | None
     library = name.partition("-")[0]
     if library in REQUIRED and importlib.util.find_spec(library) is None:
         return f"{library} is not installed; benchmarks/quality/requirements.txt says how"
-    if many_labels and baseline(name) is not None and name not in TREES:
+    if many_labels and not is_ours(name) and name not in TREES:
         return "one classifier a label takes hours and several gigabytes with thousands of labels"
     try:
         reads = reads_sentences(name)
@@ -107,6 +113,8 @@ def refusal(name: str, sentences: bool, many_labels: bool = False) -> str | None
 
 def reads_sentences(name: str) -> bool:
     """Whether the system needs texts as they were written, not just the words in them."""
+    if name == FASTTEXT:
+        return True
     found = baseline(name)
     preset = name if found is None else found.preset
     if preset is None:
@@ -117,6 +125,8 @@ def reads_sentences(name: str) -> bool:
 
 
 def fit_system(name: str, job: Job) -> Trained:
+    if name == FASTTEXT:
+        return fit_fasttext(job)
     found = baseline(name)
     return fit_preset(name, job) if found is None else fit_baseline(found, job)
 

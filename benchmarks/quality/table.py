@@ -14,13 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from layout import CORPORA, METRICS, RESULTS, ROOT, SYSTEMS
+from origins import DEFAULT, decimal, is_current, run_rows, standing, title, tuning_rows
 
 from orderfree.system.files import write_text
 
 PAGE = ROOT / "docs" / "results" / "quality.md"
 BEGIN = "<!-- made by benchmarks/quality/table.py; do not edit -->"
 END = "<!-- end of what benchmarks/quality/table.py makes -->"
-NEW_PAGE = f"# Quality beside other systems\n\n{BEGIN}\n{END}\n"
+FIRST = "<!-- first paragraph, made by benchmarks/quality/table.py -->"
+NEW_PAGE = f"# Quality beside other systems\n\n{FIRST}\n{END}\n\n{BEGIN}\n{END}\n"
 HEADINGS = dict(zip(METRICS, ("macro-F1", "micro-F1", "example-F1", "subset acc.", "Hamming acc."), strict=True))
 DIGITS = {"hamming_accuracy": 4}  # of the others 3
 MIB = 2**20
@@ -52,6 +54,11 @@ HOW_TO_READ = """
   cell loads, more than scikit-learn alone would need. Model: weights, vocabulary and all else a prediction needs.
   {threads}.
 - †: sentence embeddings of the training part were found in a cache; the time to make them is not in the figure.
+- **Choices**: for each metric C and whether there is one threshold for all labels or one for each; ours: the decoder
+  and its threshold. Values of C: those that were tried; the best one is on the edge only where no more were allowed
+  (1/64; 16 for SVMs, 256 for the others).
+  `before`: C was chosen for micro-F1 on the validation part from a fixed grid, with one threshold for each metric.
+- ‡: made with code that is no commit of this history; to be run again.
 """.strip()
 
 
@@ -84,7 +91,7 @@ def quality_table(rows: list[Row]) -> list[str]:
     for metric, cells in columns.items():
         means = [round(statistics.fmean(row[1][metric]), DIGITS.get(metric, 3)) for row in rows]
         columns[metric] = _bold(cells, [mean == max(means) for mean in means])
-    return _table(["system", *HEADINGS.values()], [[row[0] for row in rows], *columns.values()])
+    return lines_of_table(["system", *HEADINGS.values()], [[row[0] for row in rows], *columns.values()])
 
 
 def at_k_table(found: dict[str, list[Result]], part: str) -> list[str]:
@@ -100,7 +107,12 @@ def at_k_table(found: dict[str, list[Result]], part: str) -> list[str]:
     for key in FIRST_LABELS:
         means = [round(statistics.fmean(row[1][key]), 3) for row in rows]
         columns.append(_bold([_spread(row[1][key], 3) for row in rows], [mean == max(means) for mean in means]))
-    return ["First labels:", "", *_table(["system", *FIRST_LABELS.values()], [[row[0] for row in rows], *columns]), ""]
+    return [
+        "First labels:",
+        "",
+        *lines_of_table(["system", *FIRST_LABELS.values()], [[row[0] for row in rows], *columns]),
+        "",
+    ]
 
 
 def interval_table(found: dict[str, list[Result]], part: str) -> list[str]:
@@ -112,8 +124,8 @@ def interval_table(found: dict[str, list[Result]], part: str) -> list[str]:
         columns[0].append(_title(results))
         for column, metric in zip(columns[1:], METRICS, strict=True):
             low, high = (statistics.fmean(one[metric][side] for one in bounds) for side in (0, 1))
-            column.append(" – ".join(_decimal(value, DIGITS.get(metric, 3)) for value in (low, high)))
-    return _table(["system", *HEADINGS.values()], columns)
+            column.append(" – ".join(decimal(value, DIGITS.get(metric, 3)) for value in (low, high)))
+    return lines_of_table(["system", *HEADINGS.values()], columns)
 
 
 def cost_table(found: dict[str, list[Result]]) -> list[str]:
@@ -126,7 +138,7 @@ def cost_table(found: dict[str, list[Result]]) -> list[str]:
             cells.append(f"{means[-1]:,.{1 if means[-1] < 10 else 0}f}" + ("" if whole else " †"))
         best = max(means) if more_is_better else min(means)
         columns.append(_bold(cells, [mean == best for mean in means]))
-    return _table(["system", *COSTS], columns)
+    return lines_of_table(["system", *COSTS], columns)
 
 
 def how_to_read(everything: list[Result]) -> str:
@@ -143,16 +155,17 @@ def paired_table(tests: list[dict[str, Any]]) -> list[str]:
         for column, metric in zip(columns[1:], METRICS, strict=True):
             one = test["metrics"][metric]
             digits = DIGITS.get(metric, 3)
-            low, high = (_decimal(bound, digits, sign=True) for bound in one["interval"])
-            cell = f"{_decimal(one['difference'], digits, sign=True)} ({low} … {high}), p {_decimal(one['p'], 3)}"
+            low, high = (decimal(bound, digits, sign=True) for bound in one["interval"])
+            cell = f"{decimal(one['difference'], digits, sign=True)} ({low} … {high}), p {decimal(one['p'], 3)}"
             clear = one["interval"][0] > 0 or one["interval"][1] < 0
             column.append(f"**{cell}**" if clear else cell)
-    return _table(["difference", *HEADINGS.values()], columns)
+    return lines_of_table(["difference", *HEADINGS.values()], columns)
 
 
 def corpus_section(results: Path, corpus: str, found: dict[str, list[Result]]) -> list[str]:
     path = results / corpus / "paired.json"
     tests = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    tests = [test for test in tests if is_current(test, found)]
     everything = [result for results in found.values() for result in results]
     parts = dict.fromkeys(part for result in everything for part in result["parts"])
     lines = [f"## {corpus}", ""]
@@ -163,7 +176,21 @@ def corpus_section(results: Path, corpus: str, found: dict[str, list[Result]]) -
         lines += [*at_k_table(found, part), "Bounds:", "", *interval_table(found, part), ""]
         if own := [test for test in tests if test["part"] == part]:
             lines += ["Differences:", "", *paired_table(own), ""]
-    return [*lines, f"### {corpus}, costs", "", *cost_table(found), ""]
+    lines += [f"### {corpus}, costs", "", *cost_table(found), "", f"### {corpus}, choices", ""]
+    lines += [*lines_of_table(["system", *HEADINGS.values(), "values of C"], transposed(tuning_rows(found))), ""]
+    runs = lines_of_table(["system", "command", "commit", "versions"], transposed(run_rows(found)))
+    return [*lines, f"### {corpus}, runs", "", *runs, ""]
+
+
+def transposed(rows: list[list[str]]) -> list[list[str]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def behind(results: Path) -> str:
+    """Where the default preset is behind, corpus by corpus."""
+    found = {corpus: load(results, corpus) for corpus in CORPORA}
+    told = [standing(corpus, cells, "test") for corpus, cells in found.items() if DEFAULT in cells]
+    return "\n".join(["Where the default preset `fast` is behind, test parts:", "", *told, ""])
 
 
 def all_tables(results: Path) -> str:
@@ -176,36 +203,31 @@ def all_tables(results: Path) -> str:
 
 
 def _title(results: list[Result]) -> str:
-    name = results[0]["system"]
-    return f"orderfree `{name}`" if results[0]["ours"] else str(name)
+    return title(str(results[0]["system"]), results)
 
 
 def _spread(values: Sequence[float], digits: int) -> str:
-    mean = _decimal(statistics.fmean(values), digits)
-    return mean if len(values) < 2 else f"{mean} ± {_decimal(statistics.stdev(values), digits)}"
-
-
-def _decimal(value: float, digits: int, sign: bool = False) -> str:
-    """.551, as elsewhere in these pages; 1.000 keeps its one, and what rounds to nothing has no sign."""
-    value = round(value, digits) or 0.0
-    return f"{value:{'+' if sign and value else ''}.{digits}f}".replace("-", "−").replace("0.", ".", 1)
+    mean = decimal(statistics.fmean(values), digits)
+    return mean if len(values) < 2 else f"{mean} ± {decimal(statistics.stdev(values), digits)}"
 
 
 def _bold(cells: list[str], best: list[bool]) -> list[str]:
     return [f"**{cell}**" if is_best else cell for cell, is_best in zip(cells, best, strict=True)]
 
 
-def _table(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
+def lines_of_table(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> list[str]:
     rows = [headings, ["---", *["---:"] * (len(headings) - 1)], *zip(*columns, strict=True)]
     return ["| " + " | ".join(row) + " |" for row in rows]
 
 
-def put_between_marks(page: str, tables: str) -> str:
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise SystemExit(f"{PAGE.name} has lost its marks; put these two lines back: {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
+def put_between_marks(page: str, first: str, tables: str) -> str:
+    for begin, made in ((FIRST, first), (BEGIN, tables)):
+        before, _, rest = page.partition(begin)
+        _, end, after = rest.partition(END)
+        if not end:
+            raise SystemExit(f"{PAGE.name} has lost its marks; put these two lines back: {begin} and {END}")
+        page = f"{before}{begin}\n\n{made}\n{END}{after}"
+    return page
 
 
 def main() -> None:
@@ -219,7 +241,7 @@ def main() -> None:
         print(tables)
         return
     page = arguments.page.read_text(encoding="utf-8") if arguments.page.exists() else NEW_PAGE
-    write_text(arguments.page, put_between_marks(page, tables))
+    write_text(arguments.page, put_between_marks(page, behind(arguments.results), tables))
     print(arguments.page)
 
 

@@ -1,22 +1,34 @@
-"""One threshold on the scores of a system, chosen for each metric on validation data: the freedom all systems have."""
+"""Thresholds on the scores of a system, one for all labels or one for each, chosen for each metric on scores of
+examples that the system has not seen: the freedom all systems have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
 
 from orderfree.metrics.counts import Matrix
+from orderfree.metrics.scores import scores as all_scores
 
+STRENGTHS = (
+    5.0,
+    20.0,
+    80.0,
+)  # a label's own threshold is drawn to the shared one as by so many positives, as in `fast`
+ROUNDS = 4  # in which micro-F1 and the thresholds that are best for it find each other
 EQUAL = 1e-12  # curves are sums of many small steps: what differs by less is the same
 
 
 @dataclass(frozen=True)
 class Cut:
-    threshold: float
-    validation: float  # the metric there
+    threshold: float | np.ndarray  # for all labels, or (L,) for each
+    value: float  # the metric there
+
+    def as_choice(self) -> dict[str, float | list[float]]:
+        threshold = self.threshold.tolist() if isinstance(self.threshold, np.ndarray) else self.threshold
+        return {"threshold": threshold, "held_out": self.value}
 
 
 @dataclass(frozen=True)
@@ -42,14 +54,81 @@ class Pairs:
         return order[np.unique(self.rows[order], return_index=True)[1]]
 
 
-def sets_at(scores: Matrix, threshold: float, at_least_one: bool) -> sparse.csr_array:
-    """The sets (N, L) bool of labels that reach the threshold; the best label where none does and one is due."""
+def sets_at(scores: Matrix, threshold: float | np.ndarray, at_least_one: bool) -> sparse.csr_array:
+    """The sets (N, L) bool of labels that reach the threshold, of dense scores also one for each label (L,); the best
+    label where none does and one is due."""
+    if not sparse.issparse(scores):
+        said = scores >= threshold
+        if at_least_one:
+            said[np.arange(len(said)), scores.argmax(axis=1)] = True
+        return sparse.csr_array(said)
     pairs = Pairs.of(scores)
     chosen = pairs.scores >= threshold
     if at_least_one:
         chosen[pairs.best()] = True
     said = np.ones(int(chosen.sum()), dtype=bool)
     return sparse.csr_array((said, (pairs.rows[chosen], pairs.labels[chosen])), shape=pairs.shape)
+
+
+def best_cuts(scores: Matrix, targets: sparse.csr_array, at_least_one: bool) -> dict[str, Cut]:
+    """For each metric the best of one threshold for all labels and several rules for one for each label. A rule is
+    valued on the halves of the examples that it was not applied to; one threshold is valued where it was chosen."""
+    best = best_thresholds(scores, targets, at_least_one)
+    if sparse.issparse(scores):  # thousands of labels, too rare for their own thresholds
+        return best
+    truth = targets.toarray().astype(bool)
+    even = np.arange(len(truth)) % 2 == 0
+    shared = dict(best)
+    drawn = [dict(_label_thresholds(scores[half], truth[half], shared)) for half in (even, ~even)]
+    everything = dict(_label_thresholds(scores, truth, shared))
+    for rule, thresholds in everything.items():
+        said = np.zeros_like(truth)
+        for half, rules in zip((~even, even), drawn, strict=True):
+            said[half] = sets_at(scores[half], rules[rule], at_least_one).toarray()
+        for metric, value in all_scores(truth, said).items():
+            if metric in best and value > best[metric].value:
+                best[metric] = Cut(thresholds, value)
+    return best
+
+
+def _label_thresholds(
+    scores: np.ndarray, targets: np.ndarray, shared: dict[str, Cut]
+) -> Iterator[tuple[tuple[str, float], np.ndarray]]:
+    """(rule, thresholds (L,)): those best for the F1 of each label, for micro-F1 and for Hamming accuracy, drawn to the
+    one threshold that is best for that, more or less strongly where a label is rare. Scores and targets (N, L)."""
+    order = np.argsort(-scores, axis=0, kind="stable")
+    falling = np.take_along_axis(scores, order, axis=0)
+    hits = np.cumsum(np.take_along_axis(targets, order, axis=0), axis=0)  # (N, L) after 1, 2, … examples
+    predicted = np.arange(1, len(scores) + 1)[:, None]
+    is_cut = np.vstack([falling[:-1] > falling[1:], np.ones((1, scores.shape[1]), dtype=bool)])
+    positives = targets.sum(axis=0)
+    values = {
+        "macro_f1": 2 * hits / (predicted + positives),
+        "micro_f1": _gains_for_micro_f1(hits, predicted, is_cut, shared["micro_f1"].value),
+        "hamming_accuracy": 2.0 * hits - predicted,
+    }
+    for metric, value in values.items():
+        at = np.where(is_cut, value, -np.inf).argmax(axis=0)  # (L,)
+        columns = np.arange(scores.shape[1])
+        below = falling[np.minimum(at + 1, len(scores) - 1), columns]
+        own = (falling[at, columns] + below) / 2
+        own = np.where(value[at, columns] > 0, own, falling[0] + 1.0)  # no example is better than any
+        for strength in STRENGTHS:
+            share = positives / (positives + strength)
+            yield (metric, strength), share * own + (1 - share) * shared[metric].threshold
+
+
+def _gains_for_micro_f1(hits: np.ndarray, predicted: np.ndarray, is_cut: np.ndarray, micro_f1: float) -> np.ndarray:
+    """(N, L) 2 hits - F predicted. The thresholds with the highest sum of these have the highest micro-F1 if F is that
+    micro-F1 (Dinkelbach's method for ratios)."""
+    true, columns = hits[-1].sum(), np.arange(hits.shape[1])
+    for _ in range(ROUNDS):
+        gains = 2 * hits - micro_f1 * predicted
+        at = np.where(is_cut, gains, -np.inf).argmax(axis=0)  # (L,)
+        some = gains[at, columns] > 0
+        said = (at + 1)[some].sum()
+        micro_f1 = 2 * hits[at, columns][some].sum() / max(said + true, 1)
+    return gains
 
 
 def best_thresholds(scores: Matrix, targets: Matrix, at_least_one: bool) -> dict[str, Cut]:

@@ -77,4 +77,7 @@ def _bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-TREES = {"omikuji": Baseline(omikuji, (1.0,)), "napkinxc": Baseline(napkinxc, (1.0,))}
+TREES = {
+    "omikuji": Baseline(omikuji, 1.0, folds=1, searched=False),
+    "napkinxc": Baseline(napkinxc, 1.0, folds=1, searched=False),
+}

@@ -28,6 +28,7 @@ from typing import Any
 from orderfree.checkpoint import versions
 from orderfree.config import DataConfig
 from orderfree.data.writers import write_examples
+from orderfree.experiments.origin import code_commit
 from orderfree.testing.toy import toy_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,9 +169,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "torture.json")
     arguments = parser.parse_args()
+    commit = code_commit(Path(__file__), allow_dirty=True)
     with tempfile.TemporaryDirectory() as folder:
         found = torture(arguments.kills, arguments.seed, Path(folder))
-    found |= {"seed": arguments.seed, "versions": versions()}
+    found |= {"seed": arguments.seed, "commit": commit, "versions": versions()}
     arguments.out.write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     print(f"{found['kills']} kills in {found['runs']} runs survived; every run ended in the same bytes")
 

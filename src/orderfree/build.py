@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .config import Config, ModelConfig, Section, apply_setting, check, read_yaml
+from .config import BagOptions, Config, ModelConfig, Section, apply_setting, check, read_yaml
 from .data.featurizers import Featurizer, InputSize, kinds
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
@@ -22,8 +22,9 @@ from .nn.label_decoder import label_decoders
 from .nn.model import OrderFreeModel
 from .objectives import SequenceObjective, objectives
 from .objectives.multitask import Criterion
-from .plugins import failures, load_plugins
-from .registry import Registry
+from .system.plugins import failures, load_plugins
+from .system.precision import BFLOAT16, FLOAT32, embedding_precision
+from .system.registry import Registry
 
 REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted
 PRESETS = Path(__file__).parent / "presets"
@@ -288,6 +289,15 @@ def encoder_options(config: Config) -> Section:
     entry = encoders[config.model.encoder]
     options: Section = entry.Options.model_validate(config.model.encoder_options)  # type: ignore[attr-defined]
     return options
+
+
+def precision_needed(config: Config) -> str:
+    """bfloat16 where training or the embedding of texts multiplies in it: the processor keeps its instructions then."""
+    options = encoder_options(config)
+    parts = getattr(options, "part_options", {"": options}).values()
+    embedding = [part.embedding_precision for part in parts if isinstance(part, BagOptions) and part.embeddings]
+    found = {config.training.precision, *map(embedding_precision, embedding)}
+    return BFLOAT16 if BFLOAT16 in found else FLOAT32
 
 
 def featurizer_class(config: Config) -> type[Featurizer]:

@@ -31,7 +31,7 @@ from .build import build_network, check_plugins, complete_config, decoders_of, e
 from .config import Config
 from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
-from .decisions import Decisions, NamedThresholds
+from .decisions.records import Decisions, NamedThresholds
 from .errors import DataError, MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel

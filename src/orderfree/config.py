@@ -44,11 +44,12 @@ class BagOptions(Section):
     )
     embeddings: str | None = Field(
         None,
-        description="frozen sentence embedding beside the terms: a directory with a Hugging Face encoder, an installed "
-        "package that holds one, or its name on the Hub",
+        description="frozen sentence embedding beside the terms: mpnet (from its packages), a directory with a "
+        "Hugging Face encoder, an installed package that holds one, or its name on the Hub",
     )
-    embedding_weight: Annotated[float, Field(gt=0)] = Field(
-        0.5, description="length of the embedding; that of the words is 1"
+    embedding_weight: Annotated[float, Field(gt=0)] = Field(0.5, description="length of the embedding; of words: 1")
+    embedding_precision: Literal["auto", "float32", "bfloat16"] = Field(
+        "auto", description="of the embedding's products; auto: bfloat16 where the processor is faster at it"
     )
     embedding_tokens: PositiveInt = Field(192, description="tokens of a text that are embedded")
 
@@ -103,9 +104,7 @@ class DataConfig(Section):
         16_000, description="sounds of another rate are resampled to this many samples a second"
     )
     mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="bands a sound is described by")
-    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
-        0.2, description="seconds of sound that one feature vector describes"
-    )
+    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(0.2, description="seconds of sound in one vector")
     vggish: str | None = Field(
         None, description="file of VGGish weights: sounds are then described by its embeddings; null: by mel bands"
     )
@@ -185,17 +184,20 @@ class TrainingConfig(Section):
     balanced: bool = Field(
         False, description="draw every label equally often, and with it one of its examples; else each example once"
     )
-    learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(3e-3, description="Adam's step size; with shortlists a tenth")
     encoder_rate: Annotated[float, Field(gt=0)] = Field(
         1.0, description="share of the learning rate for the encoder, or its pretrained part; about 0.02 to fine-tune"
     )
     schedule: Literal["constant", "linear"] = Field(
         "linear", description="learning rate over training; linear: down to 0"
     )
+    warmup: Probability = Field(0.0, description="share of updates in which the learning rate rises; 0.1 to fine-tune")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="decoupled weight decay (AdamW)")
     clip_norm: Annotated[float, Field(gt=0)] = Field(10.0, description="gradients are scaled down to this norm")
     epochs: PositiveInt = Field(20, description="passes over the training part")
-    max_updates: PositiveInt | None = Field(None, description="end after this many updates, whatever the epochs say")
+    max_updates: PositiveInt | None = Field(
+        None, description="end after this many updates, whatever the epochs say; null: no limit, with shortlists 1,000"
+    )
     validate_every: PositiveInt | None = Field(None, description="updates between validations; null: once an epoch")
     validate_all: bool = Field(
         False, description="validate with every decoder, for learning curves; else with select_decoder and br"

@@ -17,12 +17,12 @@ from torch import Tensor
 from .checkpoint import TrainedModel
 from .data.corpus import Corpus
 from .data.hierarchy import Hierarchy
-from .deciding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
-from .decisions import BEST, NamedThresholds
+from .decisions.finding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
+from .decisions.goals import find_thresholds
+from .decisions.records import BEST, NamedThresholds
 from .decoding.search import POWERED, searches
 from .decoding.sets import membership
 from .errors import DataError
-from .goals import find_thresholds
 from .inference import Prediction, Predictor
 from .metrics.at_k import MANY_LABELS, inverse_propensities, scores_at_k, top_labels
 from .metrics.calibration import (
@@ -159,8 +159,8 @@ def _closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
 def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Sequence[str]) -> dict[str, Any]:
     """The same of predictions already made with these decoders.
 
-    Labels of which it is not known whether an example has them count as not predicted, whatever was; examples of which
-    no label is known are left out."""
+    Labels of which it is not known whether an example has them count as not predicted in label sets, whatever was, and
+    are no part of any score of probabilities; examples of which no label is known are left out."""
     predictions = known_parts(predictor, predictions)
     if not predictions:
         raise DataError("no example has labels that are known; expected some to judge by.")
@@ -176,6 +176,7 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     right, f1 = _quality(truth, matrices[shown])
     probs = _stacked([p.probs for p in predictions])
     marginals = _stacked([p.marginals for p in predictions])
+    judged = None if probs is None else _judged_cells(probs, known)
     return {
         "examples": len(predictions),
         "labels": len(names),
@@ -185,11 +186,11 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "threshold": predictor.trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.decision(d).search for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
-        "calibration": calibration(probs, known) if probs is not None else None,
+        "calibration": calibration(*judged) if judged is not None else None,
         "label_calibration": _label_calibration(predictor, probs, known),
         "set_calibration": set_calibration(sure, right, np.asarray(matrices[shown].sum(axis=1)).ravel()),
         "answered": answered_curve(sure, right, f1),
-        "precision_recall": precision_recall(probs, known) if probs is not None else [],
+        "precision_recall": precision_recall(*judged) if judged is not None else [],
         "ranking": {
             name: ranking_scores(rows, known)
             for name, rows in (("br", probs), ("sequence", marginals))
@@ -223,7 +224,22 @@ def _at_k(
         return {}
     counts = [*labels.counts, *[0] * (truth.shape[1] - len(labels.names))]
     weights = inverse_propensities(np.array(counts), sum(labels.combinations.values()))
-    return {by: scores_at_k(top_labels(rows), truth, weights) for by, rows in probs.items() if rows is not None}
+    return {
+        by: scores_at_k(top_labels(np.nan_to_num(rows, nan=-1.0)), truth, weights)  # what is not known comes last
+        for by, rows in probs.items()
+        if rows is not None
+    }
+
+
+def _judged_cells(probs: np.ndarray, truth: Matrix) -> tuple[np.ndarray, np.ndarray]:
+    """Probabilities and truth (C,) of all examples and labels (N, L) but those that are not known."""
+    judged = ~np.isnan(probs)
+    return probs[judged], _dense(truth)[judged]
+
+
+def _dense(truth: Matrix) -> np.ndarray:
+    """(N, L) bool. A sparse matrix that is asked for no cells at all answers with what is no array."""
+    return (truth if isinstance(truth, np.ndarray) else truth.toarray()).astype(bool)
 
 
 LIKELY = 0.01  # cells below this probability are no test of calibration, and there are very many
@@ -234,8 +250,8 @@ def _label_calibration(predictor: Predictor, probs: np.ndarray | None, truth: Ma
     repair that validation chose makes of them."""
     if probs is None:
         return None
-    rows, columns = np.nonzero(probs >= LIKELY)
-    cells, true = probs[rows, columns].astype(float), np.asarray(truth[rows, columns]).ravel().astype(bool)
+    rows, columns = np.nonzero(probs >= LIKELY)  # what is not known is NaN, and not among them
+    cells, true = probs[rows, columns].astype(float), _dense(truth)[rows, columns]
     digits = np.array([len(str(count)) for count in predictor.labels.counts])[columns]
     repair = predictor.trained.decisions.label_repair
     return {
@@ -299,7 +315,7 @@ def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:
 
 
 def known_parts(predictor: Predictor, predictions: Iterable[Prediction]) -> list[Prediction]:
-    """Predictions without the labels of which it is not known whether the example has them."""
+    """Predictions without labels of which it is not known whether the example has them: their probabilities are NaN."""
     return [_known_part(predictor, p) for p in predictions if p.example.unknown is not None]
 
 
@@ -312,16 +328,16 @@ def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:
         for decoder, found in prediction.label_sets.items()
     }
     probs, marginals = (
-        _with_zeros(row, predictor.labels.known(unknown)) for row in (prediction.probs, prediction.marginals)
+        _without(row, predictor.labels.known(unknown)) for row in (prediction.probs, prediction.marginals)
     )
     return replace(prediction, label_sets=label_sets, probs=probs, marginals=marginals)
 
 
-def _with_zeros(row: np.ndarray | None, places: list[int]) -> np.ndarray | None:
+def _without(row: np.ndarray | None, places: list[int]) -> np.ndarray | None:
     if row is None:
         return None
     row = row.copy()
-    row[places] = 0.0
+    row[places] = np.nan
     return row
 
 

@@ -20,14 +20,14 @@ from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
 from .data.inputs import Input, as_examples
-from .decisions import Decision, default_decoder
+from .decisions.records import Decision, default_decoder
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .decoding.sets import merged_sets, set_log_prob, step_marginals
 from .errors import OrderfreeError, nearest
-from .plugins import load_plugins
 from .promises.promise import Promise
 from .promising import CandidateList, candidate_lists, make_promise
+from .system.plugins import load_plugins
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 
 CHUNK = 16  # batches read ahead, so that texts of similar length are decoded together
@@ -128,8 +128,8 @@ class Predictor:
 
     @torch.inference_mode()
     def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
-        """`decoder` names a search or a stored decision, as `decisions.py` says. Labels are numbered as in `given`: by
-        their position among the candidates, where it has some."""
+        """`decoder` names a search or a stored decision, as `decisions/records.py` says. Labels are numbered as in
+        `given`: by their position among the candidates, where it has some."""
         decision, thresholds = self.decision(decoder), self.thresholds(decoder)
         if thresholds is not None and given.labels is not None:
             thresholds = thresholds[given.labels]  # (B, C)
@@ -184,8 +184,8 @@ class Predictor:
         """Predictions for texts, dicts or examples, in their order: a list for a list or column, and for an iterator an
         iterator, whose memory does not grow.
 
-        `decoders`: searches or decisions (`decisions.py`), by default the model's own. `marginals`: also the step
-        marginals (`decoding/sets.py`) of every label, if the model has a label decoder.
+        `decoders`: searches or decisions (`decisions/records.py`), by default the model's own. `marginals`: also the
+        step marginals (`decoding/sets.py`) of every label, if the model has a label decoder.
         `candidates`: also a list of label sets that keeps the promise of this level."""
         decoders = decoders or [self.default_decoder]
         limit = None if candidates is None else self.trained.decisions.candidate_promise(candidates).limit
@@ -287,7 +287,9 @@ class Predictor:
         probs = None if given.br_logits is None else self.of_all_labels(given.br_logits.sigmoid(), given)  # (B, L)
         wanted = marginals and given.step is not None
         with torch.inference_mode():
-            shares = self.of_all_labels(step_marginals(given, self.limits), given) if wanted else None  # (B, L)
+            stepped = step_marginals(given, self.limits) if wanted else None  # (B, L)
+        _refuse_nan(stepped)
+        shares = None if stepped is None else self.of_all_labels(stepped, given)
         lists = None if limit is None else candidate_lists(self, given, limit)
         return [
             Prediction(

@@ -12,12 +12,12 @@ import torch
 from .checkpoint import TrainedModel
 from .data.labels import LabelVocabulary
 from .data.seen import SeenTexts
-from .decisions import Decisions
+from .decisions.goals import promised_thresholds
+from .decisions.records import Decisions
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .decoding.sets import membership
 from .errors import DataError, OrderfreeError
-from .goals import promised_thresholds
 from .promises.promise import CANDIDATES, Promise, check_confidence, parse_goal, set_promise
 from .promises.sets import list_lengths, true_scores
 from .types import DecodeInput, Example
@@ -46,6 +46,11 @@ class CandidateList:
     outside: bool  # whether "none of these" is an answer too: what the search found is not probable enough
     outside_prob: float  # of all sets that the search did not find
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether there is more than one answer: a person should look."""
+        return len(self.sets) + self.outside != 1
+
 
 def make_promise(
     predictor: Calibrated, examples: Iterable[Example], goal: str, confidence: float | None, decoder: str
@@ -73,14 +78,15 @@ def make_promise(
 
 def _calibration_examples(predictor: Calibrated, examples: Iterable[Example]) -> list[Example]:
     known = [example for example in examples if example.unknown is not None]
-    seen = SeenTexts(predictor.trained.provenance)
-    for example in known:
-        seen.look(example)
-    if seen.share > SEEN_ALLOWED:
-        raise DataError(
-            f"the model has learned from about {seen.share:.0%} of the calibration texts, and no promise about new "
-            "data can rest on them; give labelled examples that the model has not seen."
-        )
+    for key in ("texts", "valid_texts"):
+        seen = SeenTexts(predictor.trained.provenance, key)
+        for example in known:
+            seen.look(example)
+        if seen.share > SEEN_ALLOWED:
+            raise DataError(
+                f"the model has learned from about {seen.share:.0%} of the calibration texts, and no promise about "
+                "new data can rest on them; give labelled examples that the model has not seen."
+            )
     if not any(name in predictor.labels.ids for example in known for name in example.labels or ()):
         raise DataError("no calibration example has a label that the model knows; check the labels of the file.")
     return known

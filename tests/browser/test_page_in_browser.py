@@ -20,7 +20,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
-from orderfree.decisions import Decision, Decisions
+from orderfree.decisions.records import Decision, Decisions
 from orderfree.inference import Predictor
 from orderfree.types import Example
 
@@ -338,6 +338,28 @@ def test_a_model_of_binary_relevance_only(browser: Any) -> None:
         assert not page.find("sets-section").is_displayed()
         assert "sees the text as a whole" in page.find("words-note").text
         assert page.unfold().texts("#compare-head th") == ["Label", "Binary relevance"]
+
+
+def test_promises_and_the_sets_that_are_possible(browser: Any) -> None:
+    promised = Predictor(made_model(5, encoder="linear"))
+    kinds = [("a", "b"), ("a",), (), ("c", "d")] * 20
+    examples = [Example(str(n), text=f"{TEXT} {n}", labels=kind) for n, kind in enumerate(kinds)]
+    promise = promised.promise(examples, "candidates=0.9")
+    (expected,) = promised.predict([Example("0", text=TEXT)], candidates=0.9)
+    assert expected.candidates is not None
+    with listening(promised.trained) as url:
+        page = Page(browser, url).ready().type(TEXT).predict().unfold()
+        assert page.texts("#promise-list li") == [promise.sentence]
+        assert page.find("possible-note").text == promise.sentence
+        sets = [" + ".join(labels) or "no label" for labels, _ in expected.candidates.sets]
+        shown = page.texts("#possible .chip b")
+        assert shown[: min(len(sets), 12)] == sets[:12]
+        assert page.find("doubtful").is_displayed() == expected.candidates.doubtful
+        assert expected.candidates.doubtful
+        assert page.find("doubtful").text.startswith(f"Doubtful: {len(sets)} sets")
+        page.find("max-labels").send_keys("1\t")  # the promise is about the model's own sizes
+        page.until(lambda: not page.find("possible-section").is_displayed())
+        assert page.complaints() == []
 
 
 def test_everything_has_a_name_and_enough_contrast(browser: Any, url: str) -> None:

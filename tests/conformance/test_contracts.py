@@ -19,7 +19,7 @@ from orderfree.nn.encoders.dense import DenseEncoder, DenseOptions
 from orderfree.nn.label_decoder import LabelDecoder, label_decoders
 from orderfree.objectives import objectives
 from orderfree.objectives.ocd import OCD, OCDOptions
-from orderfree.registry import Registry
+from orderfree.system.registry import Registry
 from orderfree.testing.contracts import check_encoder, check_objective, check_reader, check_search
 from orderfree.testing.decoder_contracts import check_br_decoder, check_label_decoder
 from orderfree.types import EncoderOutput, Example, Hypotheses, RolloutPlan

@@ -24,7 +24,7 @@ def texts(folder: Path) -> dict[str, str]:
 
 
 def test_pages_in_docs_are_those_of_the_result_files(pages, tmp_path: Path) -> None:
-    from orderfree.experiments.results import load_results
+    from orderfree.experiments.result_files import load_results
 
     if (pages.PAGES / "data.md").exists():
         (tmp_path / "data.md").touch()
@@ -44,7 +44,7 @@ def git(*arguments: str) -> str | None:
 
 
 def test_every_result_names_a_commit_that_is_there_or_says_why_not() -> None:
-    from orderfree.experiments.results import load_results
+    from orderfree.experiments.result_files import load_results
 
     if (git("rev-parse", "--is-shallow-repository") or "true").strip() == "true":
         pytest.skip("the whole history is needed")

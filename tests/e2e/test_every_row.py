@@ -12,7 +12,7 @@ from orderfree.experiments import grid
 from orderfree.experiments.cells import Cell, Plan
 from orderfree.experiments.grid import run_cells
 from orderfree.experiments.paper import METHODS, PERFORMANCE
-from orderfree.experiments.results import load_results
+from orderfree.experiments.result_files import load_results
 from orderfree.testing.toy import toy_corpus
 
 CONFIGS = Path(orderfree.__file__).parent / "configs"

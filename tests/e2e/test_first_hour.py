@@ -153,7 +153,7 @@ def test_a_json_array(cli: Cli, tmp_path: Path) -> None:
     assert f"train {path} --text content --labels tags" in cli("check", path).worked().out
     assert "'content' as text, 'tags' as labels" in trained(cli, path).err
     tagged(cli, path, new)
-    found = [json.loads(line) for line in (tmp_path / "tagged.json").read_text("utf-8").splitlines()]
+    found = json.loads((tmp_path / "tagged.json").read_text("utf-8"))
     assert [(row["content"], row["by"]) for row in found] == [(text, {"name": "x"}) for text, _ in NEW]
     assert right([set(row["tags"]) for row in found])
 
@@ -177,6 +177,7 @@ def test_a_text_on_the_command_line(cli: Cli, news: Path) -> None:
     (record,) = cli("predict", news, "--text", NEW[1][0], "--out-format", "jsonl", "--top-k", 2).worked().records()
     assert next(iter(record["suggestions"])) == "Oil"
     assert len(record["suggestions"]) == 2
+    assert "none of the words" in cli("predict", news, "--text", "qwxz vbnm").worked().err
     cli("predict", news).refused("nothing to predict", "--text")
     cli("predict", news, "--text", "x", "--keep-columns").refused("--keep-columns")
 

@@ -14,8 +14,10 @@ from fuzz_service import accepted, fuzz
 
 
 def test_every_made_up_request_gets_a_documented_answer(tmp_path: Path) -> None:
-    found = fuzz(make_models(tmp_path)["linear"], examples=8, seed=1, place=tmp_path)
+    found = fuzz(make_models(tmp_path)["linear"], examples=8, seed=1, place=tmp_path, heavy=20)
     assert found["code"] == 0, found["printed"]
     assert found["failures"] == found["errors"] == []
+    assert found["heavy"]["wrong"] == []
+    assert found["heavy"]["requests"] == 20
     assert found["test_cases"]["generated"] > 100
     assert accepted(found) > 5  # not refusals alone

@@ -13,14 +13,17 @@ from e2e_support import call_process, sets
 
 from orderfree import Example, Predictor
 from orderfree.build import load_config
-from orderfree.errors import ConfigError, ModelDirectoryError
+from orderfree.errors import ConfigError, ModelDirectoryError, OrderfreeError
 from orderfree.evaluation import evaluate
+from orderfree.training import shortlists
+from orderfree.training.loop import Trainer
 from orderfree.training.run import train
 
 LABELS, SHORTLIST = 120, 10
 SETTINGS = [
     f"model.encoder_options.shortlist={SHORTLIST}",
     "training.epochs=3",
+    "training.learning_rate=0.03",  # a tenth is taken; three short epochs need it
     "training.threads=1",
     "training.tensorboard=false",
 ]
@@ -85,6 +88,32 @@ def test_a_set_outside_the_shortlist_has_no_probability(run: Path) -> None:
     assert none == -np.inf
 
 
+def test_promises_over_shortlists_are_those_of_the_decoders(run: Path) -> None:
+    predictor = Predictor.load(run)
+    calibration, new = documents(150, 6), documents(60, 7)
+    recall = predictor.promise(calibration, "recall=0.9")
+    named = "thresholds:recall=0.9"
+    assert evaluate(predictor, calibration, [named])["decoders"][named]["example_recall"] == pytest.approx(
+        recall.achieved
+    )
+    lists = predictor.promise(calibration, "candidates=0.9")
+    for promised, examples, reached in ((lists.achieved, calibration, 1.0), (0.9, new, 0.8)):
+        found = [prediction.candidates for prediction in predictor.predict(examples, candidates=0.9)]
+        held = [
+            one is not None and (one.outside or any(set(labels) == set(example.labels or ()) for labels, _ in one.sets))
+            for one, example in zip(found, examples, strict=True)
+        ]
+        assert np.mean(held) >= promised * reached - 1e-9
+
+
+def test_a_label_outside_its_shortlist_cannot_be_promised(run: Path) -> None:
+    predictor = Predictor.load(run)
+    names = predictor.labels.names
+    strange = [replace(e, labels=(*(e.labels or ()), *names[int(e.id) % 7 :: 12])) for e in documents(80, 8)]
+    with pytest.raises(OrderfreeError, match="nor by more like them: the best they reach is"):
+        predictor.promise(strange, "recall=0.95")
+
+
 def test_same_seed_same_bytes(run: Path, tmp_path: Path) -> None:
     trained_in(tmp_path / "again", documents(700, 1))
     for file in ("model.safetensors", "shortlist.safetensors", "thresholds.json"):
@@ -113,3 +142,28 @@ def test_a_swapped_shortlist_is_refused(run: Path, tmp_path: Path) -> None:
     (tmp_path / "copy" / "shortlist.safetensors").write_bytes(content[:-1] + bytes([content[-1] ^ 255]))
     with pytest.raises(ModelDirectoryError, match=r"shortlist\.safetensors"):
         Predictor.load(tmp_path / "copy")
+
+
+def test_too_little_memory_is_said_before_solving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortlists, "available_memory", lambda: 100 << 20)
+    said: list[str] = []
+    with pytest.raises(ConfigError, match=r"takes about 0\.\d GB of memory, and 0\.1 GB are available"):
+        train(load_config(None, SETTINGS), documents(300, 8), None, tmp_path / "run", say=said.append, progress=False)
+    assert not any("solving" in line for line in said), said
+
+
+def test_decoders_are_trained_on_examples_that_nothing_was_solved_on(tmp_path: Path) -> None:
+    """A third of the training part is held out once; with more updates allowed, all of it is used in an epoch."""
+    rows: list[np.ndarray] = []
+    loop = Trainer.train_step
+
+    def spied(self: Trainer, batch: np.ndarray) -> float:
+        rows.append(batch)
+        return loop(self, batch)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Trainer, "train_step", spied)
+        settings = [*SETTINGS, "training.epochs=1", "data.valid_fraction=0.2"]
+        train(load_config(None, settings), documents(300, 8), None, tmp_path / "run", progress=False)
+    drawn = np.concatenate(rows)
+    assert len(np.unique(drawn)) == len(drawn) == 240 // 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,11 +33,12 @@ def test_an_input_is_never_overwritten(cli: Cli, model: Path, data: Path, name: 
     before = data.read_bytes()
     (data.parent / "soft.jsonl").symlink_to(data)
     (data.parent / "hard.jsonl").hardlink_to(data)
-    out = data.parent / name
+    out, other = data.parent / name, shutil.copytree(model, data.parent / "other")
     for arguments in (
         ["predict", model, data, "--out", out],
         ["evaluate", model, data, "--report", out],
         ["report", model, "--data", data, "--out", out],
+        ["compare", model, other, "--data", data, "--out", out],
         ["audit", data, "--model", model, "--out", out],
         ["audit", data, "--out", out],
     ):
@@ -48,8 +50,20 @@ def test_an_input_is_never_overwritten(cli: Cli, model: Path, data: Path, name: 
 def test_a_model_is_never_overwritten_by_its_output(cli: Cli, own_model: Path, toy: Toy) -> None:
     for name in ("config.json", "manifest.json", "history.jsonl"):
         cli("predict", own_model, toy.new, "--out", own_model / name).refused(name, "is read by this command")
+    another = shutil.copytree(own_model, own_model.parent / "another")
+    for run in (own_model, another):
+        out = run / "metrics.json"
+        cli("compare", own_model, another, "--data", toy.test, "--out", out).refused(out, "is read by this command")
     for _ in range(2):  # a report beside the model is replaced by the next one
         cli("evaluate", own_model, toy.test, "--report", own_model / "report.html").worked()
+
+
+def test_a_page_of_results_never_overwrites_one(cli: Cli, tmp_path: Path) -> None:
+    result = tmp_path / "results" / "toy" / "ocd" / "seed1.json"
+    result.parent.mkdir(parents=True)
+    result.write_text("{}", encoding="utf-8")
+    cli("report", tmp_path / "results", "--out", result).refused(result, "is read by this command")
+    assert result.read_text(encoding="utf-8") == "{}"
 
 
 def test_files_beside_the_output_are_not_overwritten(cli: Cli, data: Path) -> None:

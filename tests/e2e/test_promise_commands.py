@@ -58,6 +58,9 @@ def test_promises_that_cannot_be(cli: Cli, own_model: Path, toy: Toy, calibratio
     copied = tmp_path / "copied.jsonl"
     copied.write_text("\n".join(toy.lines()[:100]) + "\n", encoding="utf-8")
     assert "learned from about 100% of the calibration texts" in refused(copied, "recall=0.5")
+    validated = toy.valid.read_text(encoding="utf-8").splitlines(keepends=True)[1:]
+    copied.write_text("".join(validated), encoding="utf-8")  # decisions were chosen on them, and classifiers refitted
+    assert "learned from about 100% of the calibration texts" in refused(copied, "recall=0.5")
     few = tmp_path / "few.jsonl"
     few.write_text("".join(calibration.read_text(encoding="utf-8").splitlines(keepends=True)[:5]), encoding="utf-8")
     wide = ("--set", "decoding.max_labels=36")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from e2e_support import Cli, Toy, environment, files_below
 
-from orderfree.experiments.results import Result, write_result
+from orderfree.experiments.result_files import Result, write_result
 from orderfree.report.verdict import of_hundred
 
 ATTACK = "<script>alert(1)</script>"

@@ -56,7 +56,7 @@ def serving(model: Path, log: Path, *options: object) -> Iterator[Service]:
 
 def test_what_was_accepted_is_answered_before_it_stops(model: Path, tmp_path: Path) -> None:
     """Three requests of many long texts; the signal comes while they are decoded or wait."""
-    long = ["a secret report of wheat and ships " * 60] * 600
+    long = ["a secret report of wheat and ships " * 60] * 300
     options = ("--max-texts", len(long), "--max-body", 10**8)
     with serving(model, tmp_path / "log", *options) as service, ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(service.post, *long) for _ in range(3)]

@@ -19,7 +19,7 @@ from orderfree.checkpoint import TrainedModel, load_model, save_model, store_thr
 from orderfree.cli.main import app
 from orderfree.data.featurizers.bag import as_matrix
 from orderfree.data.labels import LabelVocabulary
-from orderfree.decisions import NamedThresholds
+from orderfree.decisions.records import NamedThresholds
 from orderfree.errors import MissingLibraryError, ModelDirectoryError, OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.metrics.scores import to_matrix

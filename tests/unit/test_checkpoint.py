@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from orderfree.build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
 from orderfree.checkpoint import FORMAT, TrainedModel, load_model, save_model
 from orderfree.data.labels import LabelVocabulary
-from orderfree.decisions import Decision, Decisions
+from orderfree.decisions.records import Decision, Decisions
 from orderfree.errors import ModelDirectoryError
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 from ..errors import OrderfreeError
 
+TABLES = (".csv", ".tsv", ".xlsx", ".parquet")  # whose rows are read by people, with all their columns
+
 
 @dataclass
 class PredictedCounts:
@@ -55,7 +57,9 @@ def next_command(run: Path, train_file: Path) -> str:
         if train_file.is_dir()
         else "".join(train_file.suffixes[-2:] if train_file.suffix == ".gz" else [train_file.suffix])
     )
-    return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix])}"
+    table = suffix.removesuffix(".gz") in TABLES
+    kept = ["--keep-columns", "--out", f"tagged{suffix}"] if table else []
+    return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix, *kept])}"
 
 
 def refuse_more(alternatives: bool, candidates: float | None, abstain_below: float | None, kind: str) -> None:

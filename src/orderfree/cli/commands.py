@@ -45,7 +45,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
-    from ..decisions import Decision
+    from ..decisions.records import Decision
 
 
 def train(
@@ -190,7 +190,7 @@ def inspect(run: RunDirectory, as_json: AsJson = False) -> None:
         "named_thresholds": trained.decisions.stored_later()["thresholds"],
         "promises": {name: promise.sentence for name, promise in trained.decisions.promises.items()},
         "metrics": trained.metrics,
-        "provenance": {**trained.provenance, "texts": _without_sample(trained.provenance.get("texts"))},
+        "provenance": {key: _without_sample(value) for key, value in trained.provenance.items()},
         "config": trained.config.model_dump(),
     }
     if as_json:
@@ -309,9 +309,9 @@ def demo(
     run_demo(out, overwrite)
 
 
-def _without_sample(texts: Any) -> Any:
-    """What is known of the training texts without their hashes, which are of no use to a reader."""
-    return {key: value for key, value in texts.items() if key != "sample"} if isinstance(texts, dict) else None
+def _without_sample(value: Any) -> Any:
+    """What is known of texts without their hashes, which are of no use to a reader."""
+    return {key: part for key, part in value.items() if key != "sample"} if isinstance(value, dict) else value
 
 
 def _tuned(decision: Decision) -> str:

@@ -136,14 +136,14 @@ def open_run(
     run: Path, settings: list[str] | None, format: str | None, skip_bad: bool = False
 ) -> tuple[Predictor, DataConfig]:
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
-    from ..build import complete_config
+    from ..build import complete_config, precision_needed
     from ..checkpoint import load_model
     from ..config import apply_setting
     from ..inference import Predictor, default_threads
     from ..system.processor import use_processor
 
-    use_processor(default_threads())
     trained = load_model(run)
+    use_processor(default_threads(), precision_needed(trained.config))
     raw = trained.config.model_dump()
     # the training file's format says nothing about this one
     raw["data"] |= {"format": format or "auto", "encoding": None, "delimiter": None}
@@ -168,7 +168,7 @@ def chosen_decoder(
     predictor: Predictor, decode: str | None, optimize_for: str | None, thresholds: str | None = None
 ) -> str:
     """The decoder to use: the one named, the best for the metric named, stored thresholds, or the model's own."""
-    from ..decisions import BEST, NAMED
+    from ..decisions.records import BEST, NAMED
 
     if decode and optimize_for:
         raise OrderfreeError(
@@ -185,7 +185,7 @@ def judged_decoders(
     predictor: Predictor, decode: str | None, optimize_for: str | None = None, thresholds: str | None = None
 ) -> list[str]:
     """The decoder to use, if one is named; else all, and the best for every metric."""
-    from ..decisions import BEST
+    from ..decisions.records import BEST
 
     if decode or optimize_for or thresholds:
         return [chosen_decoder(predictor, decode, optimize_for, thresholds)]
@@ -382,6 +382,7 @@ def write_run_report(
         "facts": {**facts, **prints},
         "training_counts": dict(zip(trained.labels.names, trained.labels.counts, strict=True)),
         "command": command,
+        "promises": {name: promise.sentence for name, promise in trained.decisions.promises.items()},
         "text": (run / "README.md").read_text(encoding="utf-8", errors="replace"),
     }
     history = read_history(run / "history.jsonl")

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
-from .common import AsJson, Decode, Format, Settings, open_run, print_table, reading, say, whole_numbers
+from .common import (
+    AsJson,
+    Decode,
+    Format,
+    Settings,
+    model_files,
+    open_run,
+    print_table,
+    reading,
+    refuse_own_input,
+    say,
+    whole_numbers,
+)
 
 if TYPE_CHECKING:
     from ..inference import Predictor
@@ -45,6 +57,7 @@ def compare(
     opened = {}
     for path, name in zip(runs, _names(runs), strict=True):
         opened[name], data_config = open_run(path, settings, format)
+        refuse_own_input(out, data, data_config, valid, *(train or []), *model_files(path, opened[name]))
     examples = list(reading(data, data_config, labelled=True, noun="texts to compare on"))
     retrained = None if numbers is None else _retrained(opened, numbers, train or [], valid)
     judged = compare_runs(opened, examples, decode, retrained)
@@ -52,7 +65,7 @@ def compare(
     if found["unseen_labels"]:
         say(f"warning: {len(found['unseen_labels'])} label(s) no run has seen in training count as misses")
     if out is not None:
-        from ..report.compare import write_comparison
+        from ..report.comparison_page import write_comparison
 
         again = ["--seeds", seeds, *(word for file in train or [] for word in ("--train", file))] if seeds else []
         again += ["--valid", valid] if valid else []

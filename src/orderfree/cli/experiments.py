@@ -147,8 +147,8 @@ def figures(
     variant: Annotated[str, typer.Option("--variant", help="Which size of the models to draw.")] = "paper-small",
 ) -> None:
     """Draw the paper's figures from result files (needs the extra `figures`)."""
-    from ..experiments.figures import write_figures
-    from ..experiments.results import load_results
+    from ..experiments.paper_figures import write_figures
+    from ..experiments.result_files import load_results
 
     if not results.is_dir():
         raise OrderfreeError(f"{results}: no such folder of results; make some with `orderfree reproduce`.")
@@ -167,7 +167,7 @@ def make_table(
     if not folder.is_dir():
         raise OrderfreeError(f"{folder}: no such folder of results; make some with `orderfree reproduce {corpus}`.")
     from ..experiments.overview import frequency_table, positions_table
-    from ..experiments.results import load_results
+    from ..experiments.result_files import load_results
     from ..experiments.tables import combinations_table, corpus_table, rank_table, ranking_table, seen_unseen_table
 
     results = [r for r in load_results(folder, say) if variant in (None, r.variant)]

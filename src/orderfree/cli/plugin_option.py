@@ -25,7 +25,7 @@ def taking_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, plugin: list[str] | None = None, **options: Any) -> None:
-        from ..plugins import load_plugins
+        from ..system.plugins import load_plugins
 
         load_plugins(plugin or ())
         command(*arguments, **options)

@@ -207,8 +207,12 @@ def _into_the_table(answers: _Answers, path: str, data: Any, out: str, out_forma
 
 
 def _print_answers(answers: _Answers, texts: list[str]) -> None:
-    """A quick try is read by a person: the set, then the most probable labels."""
-    for record in answers.records(_examples(texts)):
+    """A quick try is read by a person: the set, the most probable labels, and why they may mean little."""
+    from ..serve.familiar import caveat
+
+    for text, record in zip(texts, answers.records(_examples(texts)), strict=True):
+        if (doubt := caveat(answers.predictor, text)) is not None:
+            say(doubt)
         print(", ".join(record["labels"]) or "(no label)")
         width = max((len(name) for name in record["suggestions"]), default=0)
         for name, probability in record["suggestions"].items():

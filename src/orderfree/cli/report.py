@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from ..system.files import refuse_overwriting
 from .common import (
     Decode,
     Format,
@@ -132,9 +133,10 @@ def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
 def _report_results(folder: Path, out: Path, command: str) -> None:
     from .._version import __version__
     from ..experiments.overview import overview
-    from ..experiments.results import load_results
+    from ..experiments.result_files import load_results
     from ..report.results import write_results_report
 
+    refuse_overwriting([out], folder.rglob(RESULT_FILES))
     results = load_results(folder, say)
     if not results:
         raise OrderfreeError(f"{folder}: none of its result files can be used; the lines above say why.")

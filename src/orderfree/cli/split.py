@@ -8,11 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from ..config import DataConfig
-from ..data.readers import ReadCounts, detect_format, read_examples, resolve
+from ..data.kept_rows import write_rows
+from ..data.readers import KeptRows, ReadCounts, detect_format, look_at, read_examples, resolve
 from ..data.seen import TextCounter
 from ..data.splits import part_of_each
 from ..data.writers import write_examples, written_files
 from ..errors import OrderfreeError
+
+SAME_KINDS = ({"csv", "tsv", "xlsx"}, {"jsonl", "json"}, {"parquet"})  # rows of one can stand in the other as they are
 
 
 def split_file(
@@ -51,18 +54,33 @@ def split_file(
     if repeated := texts.found()["repeated"]:
         say(f"{repeated:,} texts stand in the file before; copies of a text may fall into different parts")
     columns, _ = resolve(path, data)
-    written = columns.model_copy(update={"label_columns": None})
-    if columns.more_text_fields:  # their texts are joined in one column
-        written = written.model_copy(update={"text_field": "text"})
     finished: list[Path] = []
     try:
         for part, (out, kind) in enumerate(zip(outs, formats, strict=True)):
-            examples = read_examples(path, columns, labelled=True)
-            mine = (example for place, example in enumerate(examples) if part_of[place] == part)
-            write_examples(mine, out, kind, written)
+            _write_part(path, columns, part_of == part, out, kind, say)
             finished += written_files(out, kind)
     except BaseException:  # all parts or none
         for out in finished:
             out.unlink(missing_ok=True)
         raise
     return [int(size) for size in sizes]
+
+
+def _write_part(
+    path: Path, columns: DataConfig, mine: np.ndarray, out: Path, kind: str, say: Callable[[str], None]
+) -> None:
+    """The examples that are `mine` (N,): whole rows if both are tables of one kind, else ids, texts and labels."""
+    read_kind = detect_format(str(path)) if columns.format == "auto" else columns.format
+    if any({read_kind, kind} <= same for same in SAME_KINDS):
+        kept = KeptRows()
+        examples = read_examples(path, columns, labelled=True, kept=kept)
+        rows = (kept.rows.popleft() for _ in examples)
+        write_rows((row for row, own in zip(rows, mine, strict=True) if own), kept, str(out), kind)
+        return
+    if (look := look_at(path, columns)) is not None and len(look.names) > 2:
+        say(f"{out}: holds ids, texts and labels; other columns are kept where it is {read_kind} as {path} is")
+    written = columns.model_copy(update={"label_columns": None})
+    if columns.more_text_fields:  # their texts are joined in one column
+        written = written.model_copy(update={"text_field": "text"})
+    examples = read_examples(path, columns, labelled=True)
+    write_examples((example for example, own in zip(examples, mine, strict=True) if own), out, kind, written)

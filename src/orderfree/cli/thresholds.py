@@ -25,7 +25,7 @@ from .common import (
 
 if TYPE_CHECKING:
     from ..config import DataConfig
-    from ..decisions import NamedThresholds
+    from ..decisions.records import NamedThresholds
     from ..inference import Predictor
     from ..promises.promise import Promise
 
@@ -53,7 +53,7 @@ def thresholds(
 ) -> None:
     """Find thresholds on labelled data, or promise recall, precision or lists of sets, and store them in the model."""
     from ..checkpoint import store_thresholds
-    from ..decisions import NamedThresholds
+    from ..decisions.records import NamedThresholds
     from ..promises.promise import CANDIDATES, Promise
 
     goals = goals or ["micro_f1", "macro_f1"]
@@ -118,7 +118,7 @@ def _as_json(made: NamedThresholds | Promise) -> dict[str, Any]:
 
 
 def _print_thresholds(run: Path, named: dict[str, NamedThresholds]) -> None:
-    from ..goals import SHOWN
+    from ..decisions.goals import SHOWN
 
     if not named:
         return

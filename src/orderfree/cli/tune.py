@@ -39,9 +39,9 @@ def tune(
     as_json: AsJson = False,
 ) -> None:
     """Search for settings: train again and again, keep the best model. The same command goes on where it stopped."""
-    from ..decisions import TUNED
-    from ..tools.tune.search import Plan
-    from ..tools.tune.search import tune as search
+    from ..decisions.records import TUNED
+    from ..tools.tune.trials import Plan
+    from ..tools.tune.trials import tune as search
     from ..training.run import Interrupted
 
     if str(train_file) == "-":
@@ -63,8 +63,8 @@ def tune(
 
 def _tell(record: dict[str, Any], out: Path, as_json: bool) -> None:
     from ..report.study import write_study
-    from ..tools.tune.record import BEST, best_trial, ended
-    from ..tools.tune.search import importances
+    from ..tools.tune.study_file import BEST, best_trial, ended
+    from ..tools.tune.trials import importances
 
     best = best_trial(record)
     if best is None:

@@ -114,21 +114,28 @@ class Corpus:
         self.weights: np.ndarray | None = weights if (weights != 1).any() else None  # None: all examples count the same
         self._unseen = table["unseen"]
         self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
-        self.shortlists: Shortlists | None = None  # of a scorer that has not seen the example; None: all labels
+        self.shortlists: Shortlists | None = None  # of a scorer that has not seen the examples; None: all labels
+        self.shortlisted_rows: np.ndarray | None = None  # (n,) ascending, which examples they are of; None: all
         self._columns = {name: _RaggedColumn(table[name]) for name in ("labels", "unknown", *featurizer.columns)}
         self.has_unknown = any(len(values) for values in self._columns["unknown"].values)
 
     def __len__(self) -> int:
         return len(self.lengths)
 
+    @property
+    def decodable(self) -> np.ndarray:
+        """(n,) the rows that decoders can be trained on."""
+        return np.arange(len(self)) if self.shortlisted_rows is None else self.shortlisted_rows
+
     def batch(self, rows: np.ndarray) -> Batch:
         arrays = [{name: self._columns[name][row] for name in self.featurizer.columns} for row in rows]
         inputs = self.featurizer.collate(arrays)
         weights = None if self.weights is None else torch.from_numpy(self.weights[rows])
         if self.shortlists is not None:
-            labels = self.shortlists.labels[rows]  # (B, C)
+            at = rows if self.shortlisted_rows is None else np.searchsorted(self.shortlisted_rows, rows)
+            labels = self.shortlists.labels[at]  # (B, C)
             ids = torch.from_numpy(labels.astype(np.int64))
-            inputs = with_scores(inputs, torch.from_numpy(self.shortlists.scores[rows]), ids)
+            inputs = with_scores(inputs, torch.from_numpy(self.shortlists.scores[at]), ids)
             targets, unknown = self._inside("labels", rows, labels), None
             if self.has_unknown:
                 unknown = torch.from_numpy(self._inside("unknown", rows, labels))
@@ -189,6 +196,10 @@ class Corpus:
         """(N, V) of a corpus of bags with so many terms."""
         rows = [{name: self._columns[name][row] for name in ("indices", "weights")} for row in range(len(self))]
         return as_matrix(rows, terms)
+
+    def entries(self, column: str) -> int:
+        """How many values this column has, of all examples together."""
+        return sum(int(offsets[-1] - offsets[0]) for offsets in self._columns[column].offsets if len(offsets))
 
     def label_names(self, row: int) -> tuple[str, ...]:
         """All labels of an example, those the model does not know included."""

@@ -17,6 +17,8 @@ from .label_checks import label_warnings, rare_note
 from .readers import ReadCounts, detect_format, look_at, read_examples, resolve
 from .seen import TextCounter, text_hash
 
+SET_BY_HAND = ("id_field", "label_columns", "unknown_field", "encoding", "delimiter", "label_case", "empty", "classes")
+MOST_COLUMNS = 20  # that are named
 NAMES_OF_DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 
 
@@ -28,8 +30,10 @@ class Examined:
     format: str
     encoding: str | None
     delimiter: str | None
+    sheet: str | None
     columns: list[str]
-    options: DataConfig
+    options: DataConfig  # with what was recognised
+    asked: DataConfig  # what the user has set
     counts: ReadCounts = field(default_factory=ReadCounts)
     labels: Counter[str] = field(default_factory=Counter)
     words: int = 0
@@ -37,6 +41,7 @@ class Examined:
     long_texts: int = 0
     also_in: dict[str, int] = field(default_factory=dict)  # another file: how many of its texts stand in this one
     texts: TextCounter = field(default_factory=TextCounter)
+    repeated_ids: int = 0
 
     def remarks(self) -> Iterator[str]:
         """What looks wrong, what matters most first."""
@@ -48,12 +53,16 @@ class Examined:
                 yield f"{number:,} texts of {path} also stand in {self.path}; a model of it does too well on them"
         yield from label_warnings(self.labels, self.options.label_separator if counts.cells else None)
         if found["conflicting"]:
-            yield f"{found['conflicting']:,} texts stand in the file again with other labels"
+            one_each = sum(self.labels.values()) <= counts.examples
+            joined = "; if a row holds one label of several, write all labels of a text in one row" * one_each
+            yield f"{found['conflicting']:,} texts stand in the file again with other labels{joined}"
         if counts.unlabelled:
             share = f"{counts.unlabelled:,} of {counts.examples:,} rows have no labels"
             yield f"{share}; if these are missing: --set data.empty=unknown"
         if found["repeated"]:
             yield f"{found['repeated']:,} texts stand in the file before"
+        if self.repeated_ids:
+            yield f"{self.repeated_ids:,} ids stand in the file before; predictions repeat them as they are"
         if counts.empty_texts:
             yield f"{counts.empty_texts:,} texts are empty"
         if rare := rare_note(self.labels):
@@ -73,8 +82,10 @@ class Examined:
             words += ["--labels", own.labels_field]
         if own.label_separator != default.label_separator:
             words += ["--separator", own.label_separator.replace("\n", "\\n").replace("\t", "\\t")]
-        if own.label_columns is not None:
-            words += ["--set", f"data.label_columns={own.label_columns}"]
+        words += ["--format", self.asked.format] if self.asked.format != default.format else []
+        for key in SET_BY_HAND:
+            if (value := getattr(self.asked, key)) != getattr(default, key):
+                words += ["--set", f"data.{key}={value}"]
         words += ["--skip-bad"] if self.counts.skipped else []
         return shlex.join([*words, "--out", f"runs/{Path(self.path).name.split('.')[0]}"])
 
@@ -86,6 +97,7 @@ class Examined:
             "format": self.format,
             "encoding": self.encoding,
             "delimiter": self.delimiter,
+            "sheet": self.sheet,
             "columns": self.columns,
             "text": [own.text_field, *own.more_text_fields] if tables else [],
             "labels": own.labels_field if tables and own.label_columns is None else None,
@@ -108,9 +120,12 @@ class Examined:
             kind.append(f"cells separated by {NAMES_OF_DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
         if self.encoding is not None:
             kind.append(f"encoding {'UTF-8' if self.encoding.startswith('utf-8') else self.encoding}")
+        if self.sheet is not None:
+            kind.append(f"sheet {self.sheet!r}")
         yield ", ".join([*kind, f"{facts['rows']:,} rows"])
         if self.columns:
-            yield f"Columns: {', '.join(self.columns)}"
+            more = f" and {len(self.columns) - MOST_COLUMNS:,} more" * (len(self.columns) > MOST_COLUMNS)
+            yield f"Columns: {', '.join(name or '(no name)' for name in self.columns[:MOST_COLUMNS])}{more}"
             yield f"Text: {' + '.join(facts['text'])}; labels: {self._where_labels_are()}"
         yield (
             f"{facts['different_labels']:,} labels, {facts['labels_per_row']:.2f} a row; {facts['words_per_text']:.0f} "
@@ -136,11 +151,13 @@ def examine(path: Path, options: DataConfig, others: list[Path]) -> Examined:
     columns, _ = resolve(path, options)
     format = detect_format(str(path)) if options.format == "auto" else options.format
     dialect = (None, None) if look is None else (look.encoding, look.delimiter)
-    found = Examined(str(path), format, *dialect, look.names if look else [], columns)
-    hashes = array("Q")
+    sheet, names = (look.sheet, look.names) if look else (None, [])
+    found = Examined(str(path), format, *dialect, sheet, names, columns, options)
+    hashes, ids = array("Q"), array("Q")
     lenient = columns.model_copy(update={"skip_bad": True})
     for example in read_examples(path, lenient, labelled=True, counts=found.counts):
         found.labels.update(example.labels or ())
+        ids.append(text_hash(example.id))
         if example.text is not None:
             words = len(example.text.split())
             found.words += words
@@ -148,6 +165,7 @@ def examine(path: Path, options: DataConfig, others: list[Path]) -> Examined:
             found.long_texts += words > options.max_words
             found.texts.add(example)
             hashes.append(text_hash(example.text))
+    found.repeated_ids = len(ids) - len(np.unique(np.array(ids, dtype=np.uint64)))
     known = np.unique(np.array(hashes, dtype=np.uint64))
     for other in others:
         found.also_in[str(other)] = _shared(other, lenient, known)

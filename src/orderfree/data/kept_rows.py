@@ -1,23 +1,38 @@
-"""The table that was read, written again with a column of predicted labels: same delimiter, same encoding."""
+"""Tables written again: all columns of the one that was read, in its delimiter and encoding, perhaps with labels."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..errors import ConfigError, DataError, MissingLibraryError
 from ..system.files import is_standard_output, writing
 from .readers import KeptRows
-from .writers import FORMULA_STARTS, SUGGESTIONS, csv_writer, label_cell, text_file
+from .writers import FORMULA_STARTS, PREDICTED_LABELS, SUGGESTED_LABELS, SUGGESTIONS, csv_writer, label_cell, text_file
 
-KINDS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".xlsx": "xlsx"}
+KINDS = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".xlsx": "xlsx",
+    ".parquet": "parquet",
+}
+HOLD_LISTS = ("jsonl", "json", "parquet")
+BATCH_ROWS = 1000
+
+Row = dict[str, Any]
 
 
 def write_kept_rows(
-    records: Iterator[dict[str, Any]], kept: KeptRows, path: str, format: str | None, column: str, separator: str
+    records: Iterator[Row], kept: KeptRows, path: str, format: str | None, column: str, separator: str
 ) -> None:
     """Takes records with labels and perhaps suggestions, in the order of the rows. The labels go to a new column of
     this name, or `predicted_…` where the table has one; a format that is not given is that of the name, or the input's.
@@ -28,21 +43,29 @@ def write_kept_rows(
     while added in kept.rows[0]:
         added = f"predicted_{added}"
 
-    def rows() -> Iterator[dict[str, Any]]:
+    def rows() -> Iterator[Row]:
         for record in chain([first], records):
-            row = {**kept.rows.popleft(), added: record["labels"]}
+            labels = record["labels"] if kind in HOLD_LISTS else label_cell(record["labels"], separator)
+            row = {**kept.rows.popleft(), added: labels}
             yield row | ({SUGGESTIONS: record[SUGGESTIONS]} if SUGGESTIONS in record else {})
 
+    write_rows(rows(), kept, path, kind, {added: PREDICTED_LABELS, SUGGESTIONS: SUGGESTED_LABELS})
+
+
+def write_rows(
+    rows: Iterator[Row], kept: KeptRows, path: str, kind: str, types: dict[str, pa.DataType] | None = None
+) -> None:
+    """`kept`: the table they come from. `types`: of columns that Parquet needs and that table does not have."""
+    if kind not in _WRITERS and kind != "parquet":
+        raise ConfigError(
+            f"a table with its columns cannot be written as {kind!r}; known: {', '.join(KINDS.values())}."
+        )
+    whole = chain([next(rows)], rows)  # now delimiter, encoding and types of the table are known
     try:
-        if kind in ("csv", "tsv"):
-            _write_delimited(rows(), path, kind, kept, added, separator)
-        elif kind == "jsonl":
-            with text_file(path) as file:
-                file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows())
-        elif kind == "xlsx":
-            _write_excel(rows(), path, added, separator)
+        if kind == "parquet":
+            _write_parquet(whole, path, kept, types or {})
         else:
-            raise ConfigError(f"--keep-columns cannot write {kind!r}; known: csv, tsv, jsonl, xlsx.")
+            _WRITERS[kind](whole, path, kept)
     except UnicodeEncodeError as error:
         character = error.object[error.start]
         raise DataError(
@@ -61,32 +84,82 @@ def _kind_of(path: str, kept: KeptRows) -> str:
     return KINDS[suffix]
 
 
-def _cells(row: dict[str, Any], added: str, separator: str) -> list[Any]:
-    """Lists and objects of JSON as JSON; the new labels as they are separated in the training file."""
-    return [
-        label_cell(value, separator)
-        if name == added
-        else json.dumps(value, ensure_ascii=False)
-        if isinstance(value, list | dict)
-        else value
-        for name, value in row.items()
-    ]
+def _table(rows: Iterator[Row], path: str) -> Iterator[list[Any]]:
+    """The header and the cells of every row; lists and objects of JSON as JSON."""
+    header: list[str] = []
+    for number, row in enumerate(rows, start=1):
+        if number == 1:
+            header = list(row)
+            yield header
+        _refuse_others(row, header, number, path)
+        values = [row.get(name) for name in header]
+        yield [_json(value) if isinstance(value, list | dict) else value for value in values]
 
 
-def _write_delimited(
-    rows: Iterator[dict[str, Any]], path: str, kind: str, kept: KeptRows, added: str, separator: str
-) -> None:
-    usual = "\t" if kind == "tsv" else ","
-    delimiter = kept.delimiter if kept.delimiter is not None and kind == "csv" else usual
+def _refuse_others(row: Row, header: list[str], number: int, path: str) -> None:
+    """Objects of JSON may have different fields, rows of a table may not."""
+    if others := row.keys() - set(header):
+        raise DataError(
+            f"example {number:,} has the field {min(others)!r}, which the first has not; write a .jsonl file.", path
+        )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)  # times of Parquet have no JSON
+
+
+def _write_csv(rows: Iterator[Row], path: str, kept: KeptRows) -> None:
+    _write_delimited(rows, path, kept, kept.delimiter or ",")
+
+
+def _write_tsv(rows: Iterator[Row], path: str, kept: KeptRows) -> None:
+    _write_delimited(rows, path, kept, "\t")
+
+
+def _write_delimited(rows: Iterator[Row], path: str, kept: KeptRows, delimiter: str) -> None:
     with text_file(path, kept.encoding or "utf-8") as file:
-        table = csv_writer(file, delimiter)
-        for number, row in enumerate(rows):
-            if number == 0:
-                table.writerow(list(row))
-            table.writerow(_cells(row, added, separator))
+        csv_writer(file, delimiter).writerows(_table(rows, path))
 
 
-def _write_excel(rows: Iterator[dict[str, Any]], path: str, added: str, separator: str) -> None:
+def _write_jsonl(rows: Iterator[Row], path: str, kept: KeptRows) -> None:
+    with text_file(path) as file:
+        file.writelines(_json(row) + "\n" for row in rows)
+
+
+def _write_json(rows: Iterator[Row], path: str, kept: KeptRows) -> None:
+    """A list, one object on each line."""
+    with text_file(path) as file:
+        before = "[\n"
+        for row in rows:
+            file.write(before + _json(row))
+            before = ",\n"
+        file.write("\n]\n")
+
+
+def _write_parquet(rows: Iterator[Row], path: str, kept: KeptRows, types: dict[str, pa.DataType]) -> None:
+    """With the types of the table they come from; what comes from another format is text."""
+    first = next(rows)
+    known = {} if kept.schema is None else {field.name: field.type for field in kept.schema}
+    schema = pa.schema([(name, types.get(name) or known.get(name, pa.string())) for name in first])
+    whole = enumerate(chain([first], rows), start=1)
+    with writing(Path(path)) as raw, pq.ParquetWriter(raw, schema) as file:
+        while numbered := list(islice(whole, BATCH_ROWS)):
+            for number, row in numbered:
+                _refuse_others(row, list(first), number, path)
+            batch = [_with_pairs(row) for _, row in numbered]
+            try:
+                file.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+            except (pa.ArrowException, TypeError) as error:
+                reason = str(error).splitlines()[0]
+                raise DataError(f"a cell does not fit its column ({reason}); write a .jsonl file.", path) from None
+
+
+def _with_pairs(row: Row) -> Row:
+    """Arrow takes a map as pairs."""
+    return {**row, SUGGESTIONS: list(row[SUGGESTIONS].items())} if SUGGESTIONS in row else row
+
+
+def _write_excel(rows: Iterator[Row], path: str, kept: KeptRows) -> None:
     try:
         from openpyxl import Workbook
         from openpyxl.cell import WriteOnlyCell
@@ -103,11 +176,18 @@ def _write_excel(rows: Iterator[dict[str, Any]], path: str, added: str, separato
         return made
 
     try:
-        for number, row in enumerate(rows):
-            if number == 0:
-                sheet.append([cell(name) for name in row])
-            sheet.append([cell(value) for value in _cells(row, added, separator)])
+        for cells in _table(rows, path):
+            sheet.append([cell(value) for value in cells])
     except IllegalCharacterError:
         raise DataError("a text holds a control character, which Excel cannot hold; write a .csv file.", path) from None
     with writing(Path(path)) as file:
         book.save(file)
+
+
+_WRITERS: dict[str, Callable[[Iterator[Row], str, KeptRows], None]] = {
+    "csv": _write_csv,
+    "tsv": _write_tsv,
+    "jsonl": _write_jsonl,
+    "json": _write_json,
+    "xlsx": _write_excel,
+}

@@ -6,7 +6,8 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-SEPARATORS = (";", "|", ",")
+SEPARATORS = (";", "|", ",", "/")
+BLANK_NAMES = frozenset({"nan", "none", "null", "n/a", "#n/a", "<na>", "-"})  # as programs write an empty cell
 SHOWN = 3
 RARE = 3  # examples; a label with fewer is hardly learned
 NEAR_LENGTH = 6  # letters: shorter names that differ in one are seldom mistakes
@@ -25,6 +26,11 @@ def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator
         )
     if separator is not None and other_blanks(counts, separator):
         yield 'warning: many labels are lists of words that recur; --separator " " splits them at blanks, if these do'
+    if blank := [name for name in counts if name.casefold() in BLANK_NAMES]:
+        yield (
+            f"warning: the label {blank[0]!r} of {counts[blank[0]]:,} examples looks like a missing value; leave these "
+            "cells empty, or rename the label"
+        )
     if twins := case_twins(counts):
         yield (
             f"warning: {sum(map(len, twins)):,} labels differ from another in case only ({_shown(twins)}); "
@@ -51,7 +57,7 @@ def forgotten_separator(counts: Mapping[str, int], separator: str) -> str | None
     """Another separator that stands in many labels, and between parts most of which recur."""
     for other in SEPARATORS:
         joined = [name for name in counts if other in name.strip(other)]
-        if other == separator or len(joined) < max(2, 0.1 * len(counts)):
+        if other in separator or len(joined) < max(2, 0.1 * len(counts)):
             continue
         if _parts_recur(counts, joined, lambda name, other=other: name.split(other), 0.6):  # type: ignore[misc]
             return other

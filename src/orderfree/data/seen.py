@@ -46,11 +46,12 @@ class TextCounter:
 
 
 class SeenTexts:
-    """Looks at texts one by one and says how many of them the model has learned from."""
+    """Looks at texts one by one and says how many of them the model has learned from: `texts` of the training file, or
+    `valid_texts` of a validation file."""
 
-    def __init__(self, provenance: dict[str, Any]) -> None:
+    def __init__(self, provenance: dict[str, Any], key: str = "texts") -> None:
         try:
-            raw = base64.b64decode(provenance["texts"]["sample"], validate=True)
+            raw = base64.b64decode(provenance[key]["sample"], validate=True)
         except (KeyError, TypeError, ValueError):  # an older model, or one of features
             raw = b""
         self.known = {int.from_bytes(raw[at : at + BYTES], "big") for at in range(0, len(raw), BYTES)}

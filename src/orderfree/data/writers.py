@@ -25,13 +25,15 @@ from ..config import DataConfig
 from ..errors import ConfigError, DataError
 from ..system.files import is_standard_output, writing
 from ..types import Example, SparseVector
-from .readers.checks import BLANKS, cell_labels, features_problem, label_problem, split_labels
+from .readers.checks import BLANKS, cell_labels, clean_label, features_problem, label_problem, split_labels
 from .readers.lines import LABEL_PREFIX
 from .readers.source import BYTE_ORDER_MARK, sibling
 
 BATCH_ROWS = 1000
 PREDICTION_COLUMNS = ["id", "labels", "decoder", "log_prob", "probs"]
+PREDICTED_LABELS = pa.list_(pa.string())
 SUGGESTIONS = "suggestions"  # a further column: labels with their probabilities
+SUGGESTED_LABELS = pa.map_(pa.string(), pa.float64())
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would run such a cell
 
 ToLine = Callable[[Example, DataConfig], str]
@@ -66,6 +68,9 @@ def _checked(examples: Iterable[Example], format: str) -> Iterator[Example]:
             raise _refusal(example, f"its labels {list(labels)} repeat one; name each once")
         if problem := next(filter(None, map(label_problem, labels)), None):
             raise _refusal(example, problem)
+        if respelled := next((label for label in labels if clean_label(label) != label), None):
+            reason = f"its label {respelled!r} would be read as {clean_label(respelled)!r}; spell it so"
+            raise _refusal(example, reason)
         value = example.features if example.text is None else example.text
         if example.unknown != () and format not in ("jsonl", "npz"):
             raise _refusal(
@@ -309,11 +314,11 @@ def _inert(cell: str) -> str:
 
 
 def _prediction_schema(more: tuple[str, ...]) -> pa.Schema:
-    types = [pa.string(), pa.list_(pa.string()), pa.string(), pa.float64(), pa.map_(pa.string(), pa.float64())]
+    types = [pa.string(), PREDICTED_LABELS, pa.string(), pa.float64(), SUGGESTED_LABELS]
     return pa.schema(
         [
             *zip(PREDICTION_COLUMNS, types, strict=True),
-            *((name, types[-1] if name == SUGGESTIONS else pa.string()) for name in more),
+            *((name, SUGGESTED_LABELS if name == SUGGESTIONS else pa.string()) for name in more),
         ]
     )
 

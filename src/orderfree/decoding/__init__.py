@@ -1,1 +1,1 @@
-"""Choosing labels: rollout policies in training, searches in prediction. Both drive the same step."""
+"""Generation of label sets: rollouts in training, searches in prediction. Both call the decoder's `step`."""

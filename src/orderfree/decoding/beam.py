@@ -1,4 +1,4 @@
-"""Beam search over label sequences, for all inputs at once. It knows no model: a step function and a state."""
+"""Beam search over label sequences, for all inputs at once. It needs only a step function and a state, no model."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from torch import Tensor
 
 from ..types import DecodeInput, DecoderState, Hypotheses, Step
 
-MERGE_FROM = 3  # candidates looked at for each hypothesis kept, where sets are merged
+MERGE_FROM = 3  # candidates per hypothesis kept, when hypotheses of one set are merged
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How a prediction is searched for."""
+    """Parameters of a search."""
 
     width: int = 6
     min_labels: int = 0
     max_labels: int = 25
     renormalise: bool = True  # True: softmax(o_t + M_t), Eq. 4; False: softmax(o_t), Eq. 3
-    br_power: float = 1.0  # alpha of P_path * P_br^alpha, where a search combines the two; 1 is Eq. 16
-    merge_sets: bool = False  # True: hypotheses that hold the same labels become one, their probabilities added
+    br_power: float = 1.0  # alpha in P_path * P_br^alpha, for searches that combine the two; 1 is Eq. 16
+    merge_sets: bool = False  # True: hypotheses with the same labels are merged, their probabilities added
 
 
 @dataclass(frozen=True, slots=True)
 class _Beam:
-    """w hypotheses for each of A inputs still searched. Nothing in it grows with the number of labels."""
+    """w hypotheses for each of the A inputs still searched. Its size does not depend on the number of labels."""
 
-    sequences: Tensor  # (A, w, K) int64, <eos> where nothing is written yet
+    sequences: Tensor  # (A, w, K) int64, filled with <eos> beyond the labels written so far
     scores: Tensor  # (A, w)
     log_probs: Tensor  # (A, w) log P_path so far
     ended: Tensor  # (A, w) bool
@@ -37,18 +37,18 @@ class _Beam:
         return _Beam(self.sequences[inputs], self.scores[inputs], self.log_probs[inputs], self.ended[inputs])
 
 
-def search_beam(given: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
+def search_beam(decode_input: DecodeInput, limits: Limits, bonus: Tensor | None = None) -> Hypotheses:
     """`beam_search` with the label decoder of a model."""
-    assert given.step is not None, "a beam drives the label decoder, and the model has none"
-    assert given.state is not None, "a label decoder starts from a state"
-    return beam_search(given.step, given.state, given.num_labels, limits, bonus)
+    assert decode_input.step is not None, "beam search needs a label decoder, and the model has none"
+    assert decode_input.state is not None, "a label decoder needs a start state"
+    return beam_search(decode_input.step, decode_input.state, decode_input.num_labels, limits, bonus)
 
 
 def beam_search(step: Step, state: DecoderState, num_labels: int, limits: Limits, bonus: Tensor | None) -> Hypotheses:
     """The `width` best label sequences of every input.
 
-    Every step keeps the best `width` of all continuations of all running hypotheses and of those that have ended,
-    so that width 1 is greedy search and a width no smaller than the number of sequences is exhaustive.
+    Every step keeps the best `width` among all continuations of the running hypotheses and the hypotheses that have
+    ended. Width 1 is therefore greedy search, and a width of at least the number of sequences is exhaustive search.
     bonus (B, L): added to the score of a hypothesis with each label (the log-odds of Eq. 16); <eos> gets 0.
     """
     inputs = state.mask.shape[0]
@@ -96,19 +96,19 @@ def _start(inputs: int, num_labels: int, steps: int, device: torch.device) -> _B
 
 
 def _step_log_probs(logits: Tensor, beam: _Beam, t: int, max_labels: int, limits: Limits) -> Tensor:
-    """log-probability of every continuation (A, w, L + 1), -inf where it is not allowed."""
+    """Log-probability of every continuation (A, w, L + 1), -inf if it is not allowed."""
     eos = logits.shape[-1] - 1
-    taken = beam.sequences[..., :t]  # (A, w, t): what M_t of Eq. 4 forbids; ended hypotheses are dealt with below
+    taken = beam.sequences[..., :t]  # (A, w, t): masked by M_t of Eq. 4; hypotheses that have ended are handled below
     if limits.renormalise:
         log_probs = logits.float().scatter(-1, taken, float("-inf")).log_softmax(dim=-1)
     else:
         log_probs = logits.float().log_softmax(dim=-1).scatter_(-1, taken, float("-inf"))
-    # min_labels and max_labels are the caller's wish, not the model's belief: they forbid, and nothing is renormalised
+    # min_labels and max_labels come from the caller, not from the model: they mask actions without renormalising
     if t < limits.min_labels and t < max_labels:
         log_probs[..., eos] = float("-inf")
     if t == max_labels:
         log_probs[..., :eos] = float("-inf")
-    # an ended hypothesis goes on as itself, at no cost
+    # a hypothesis that has ended has one continuation: itself, at no cost
     log_probs.masked_fill_(beam.ended[..., None], float("-inf"))
     log_probs[..., eos].masked_fill_(beam.ended, 0.0)
     return log_probs
@@ -117,7 +117,7 @@ def _step_log_probs(logits: Tensor, beam: _Beam, t: int, max_labels: int, limits
 def _advance(
     beam: _Beam, log_probs: Tensor, bonus: Tensor | None, keys: Tensor | None, t: int, limits: Limits
 ) -> tuple[Tensor, Tensor, _Beam]:
-    """The best continuations: their parents (A, w'), their labels (A, w') and the beam they make."""
+    """The best continuations: their parents (A, w'), their labels (A, w') and the new beam."""
     inputs, _, actions = log_probs.shape
     totals = beam.scores[..., None] + log_probs  # (A, w, L + 1)
     if bonus is not None:
@@ -138,32 +138,33 @@ def _advance(
     return parents, labels, _Beam(sequences, scores, path, ended | (scores == float("-inf")))
 
 
-def _follow(sequences: Tensor, places: Tensor) -> Tensor:
-    """sequences (A, w, K), places (A, w') among the w -> (A, w', K)."""
-    return sequences.gather(1, places[..., None].expand(-1, -1, sequences.shape[-1]))
+def _follow(sequences: Tensor, parents: Tensor) -> Tensor:
+    """sequences (A, w, K), parents (A, w') with indices below w -> (A, w', K)."""
+    return sequences.gather(1, parents[..., None].expand(-1, -1, sequences.shape[-1]))
 
 
 def _label_keys(num_labels: int) -> Tensor:
-    """(L + 1,) a random number for each label, and one for having ended; the same ones always."""
+    """(L + 1,) a random number for each label and one for <eos>; the seed is fixed."""
     generator = torch.Generator().manual_seed(num_labels)
     return torch.randint(-(2**62), 2**62, (num_labels + 1,), generator=generator)
 
 
 def _set_keys(sequences: Tensor, ended: Tensor, keys: Tensor) -> Tensor:
-    """One number for each hypothesis (A, w'): the sum of its labels' keys, which the order of labels does not change.
-    Of two different sets it is the same once in 10^18."""
+    """One number for each hypothesis (A, w'): the sum of its labels' keys, which does not depend on their order.
+    Two different sets have the same number with a probability of about 10^-18."""
     eos = len(keys) - 1
     return keys[sequences].masked_fill(sequences == eos, 0).sum(dim=-1) + ended * keys[eos]
 
 
 def _merge(scores: Tensor, path: Tensor, sets: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Adds up hypotheses (A, w') that hold the same set and have both ended or both not; the best of each stays.
+    """Merges hypotheses (A, w') of the same set that have all ended or are all running, and keeps the best of each.
 
-    An order-free model spreads the probability of a set over its permutations; added up, they are the set's again.
-    The state that goes on is that of the most probable permutation. Returns scores, log-probabilities, places (A, W).
+    An order-free model spreads the probability of a set over its permutations; their sum is the probability of the set.
+    The search continues from the state of the most probable permutation. Returns scores, log-probabilities and the
+    indices of the hypotheses kept, (A, W) each.
     """
     same = sets[..., None] == sets[:, None]  # (A, w', w')
-    first = ~same.tril(diagonal=-1).any(dim=-1)  # (A, w'): candidates come best first
+    first = ~same.tril(diagonal=-1).any(dim=-1)  # (A, w'): candidates are sorted, the best first
 
     def added(values: Tensor) -> Tensor:
         everyone = values[:, None].expand_as(same).masked_fill(~same, float("-inf"))  # (A, w', w')
@@ -180,16 +181,16 @@ def _rows(parents: Tensor, width: int) -> Tensor:
 
 
 def _collect(done: list[tuple[Tensor, _Beam]], inputs: int, eos: int) -> Hypotheses:
-    """Beams of inputs that left the search at different steps, put back in the order of the inputs."""
+    """Beams of inputs that left the search at different steps, restored to the order of the inputs."""
     width = max(beam.scores.shape[1] for _, beam in done)
     steps = done[0][1].sequences.shape[2]
     device = done[0][1].scores.device
     sequences = torch.full((inputs, width, steps), eos, device=device)
     scores = torch.full((inputs, width), float("-inf"), device=device)
     log_probs = scores.clone()
-    for places, beam in done:
-        found = beam.scores.shape[1]
-        sequences[places, :found] = beam.sequences
-        scores[places, :found] = beam.scores
-        log_probs[places, :found] = beam.log_probs
+    for rows, beam in done:
+        kept = beam.scores.shape[1]
+        sequences[rows, :kept] = beam.sequences
+        scores[rows, :kept] = beam.scores
+        log_probs[rows, :kept] = beam.log_probs
     return Hypotheses(sequences, scores, log_probs)

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of the searches: every label sequence of a small problem, and a beam in plain Python."""
+"""Slow and simple reference searches: all label sequences of a small problem, and a beam in plain Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .beam import Limits
 
 
 def all_sequences(num_labels: int, limits: Limits) -> list[tuple[int, ...]]:
-    """Every sequence without repeats whose length is allowed; <eos> is not written."""
+    """Every sequence without repeats of an allowed length, without <eos>."""
     most = min(limits.max_labels, num_labels)
     return [s for n in range(min(limits.min_labels, most), most + 1) for s in permutations(range(num_labels), n)]
 
@@ -50,13 +50,13 @@ def exhaustive_search(
 def loop_beam(
     step: Step, state: DecoderState, num_labels: int, limits: Limits, bonus: Tensor | None = None
 ) -> list[tuple[tuple[int, ...], float, float]]:
-    """(sequence, score, log P_path) of the best hypotheses of one input, best first: beam search as one would write it
-    down, one hypothesis after another. No merging of sets."""
+    """(sequence, score, log P_path) of the best hypotheses of one input, best first: beam search that expands one
+    hypothesis at a time. It does not merge hypotheses of the same set."""
     most = min(limits.max_labels, num_labels)
     running: list[tuple[tuple[int, ...], float, float, DecoderState]] = [((), 0.0, 0.0, state)]
     ended = running[:0]
     for t in range(most + 1):
-        found = list(ended)
+        candidates = list(ended)
         for labels, score, path, before in running:
             logits, after = step(torch.tensor([labels[-1] if labels else num_labels]), before)
             log_probs = _allowed_log_probs(logits[0], labels, limits.renormalise)
@@ -65,14 +65,15 @@ def loop_beam(
                 if action in labels or too_soon or (action < num_labels and t == most):
                     continue
                 gain = 0.0 if bonus is None or action == num_labels else float(bonus[action])
-                found.append(((*labels, action), score + log_prob + gain, path + log_prob, after))
-        found.sort(key=lambda hypothesis: -hypothesis[1])
-        kept = found[: limits.width]
+                candidates.append(((*labels, action), score + log_prob + gain, path + log_prob, after))
+        candidates.sort(key=lambda hypothesis: -hypothesis[1])
+        kept = candidates[: limits.width]
         ended = [hypothesis for hypothesis in kept if hypothesis[0][-1] == num_labels]
         running = [hypothesis for hypothesis in kept if hypothesis[0][-1] != num_labels]
         if not running:
             break
-    return [(labels[:-1], score, path) for labels, score, path, _ in sorted(ended, key=lambda found: -found[1])]
+    ended.sort(key=lambda hypothesis: -hypothesis[1])
+    return [(labels[:-1], score, path) for labels, score, path, _ in ended]
 
 
 def _allowed_log_probs(logits: Tensor, taken: tuple[int, ...], renormalise: bool) -> list[float]:

@@ -1,5 +1,5 @@
-"""Label sequences chosen step by step while training. Who chooses is the policy; nothing else differs between
-maximum likelihood, order-free RNN, OCD and OCD with correct prefixes."""
+"""Label sequences generated step by step during training. A policy chooses each label; the rollouts of maximum
+likelihood, order-free RNN, OCD and OCD with correct prefixes differ in their policy only."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..registry import Registry
+from ..system.registry import Registry
 from ..types import DecoderState, Rollout, RolloutPlan, Step
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a policy may look at. r rows are still running; <eos> is column L."""
+    """The input of a policy. r rows are still running; <eos> is column L."""
 
-    logits: Tensor | None  # (r, L + 1) o_t; None for a policy that does not ask the model
+    logits: Tensor | None  # (r, L + 1) o_t; None for a policy that does not use the model
     taken: Tensor  # (r, L + 1) bool, labels already in the sequence
-    missing: Tensor  # (r, L + 1) bool, targets not yet in the sequence; <eos> once there is none
+    missing: Tensor  # (r, L + 1) bool, targets not yet in the sequence; <eos> if none is left
     rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last
 
 
@@ -33,23 +33,23 @@ policies: Registry[Policy] = Registry("policy")
 
 
 def _sample(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Gumbel-max: argmax(o + G) is a sample of softmax(o), and needs no normalisation."""
+    """Gumbel-max: argmax(o + G) is a sample from softmax(o), without computing the normaliser."""
     noise = -torch.empty_like(logits).exponential_().log()  # (r, L + 1)
     return (logits + noise).masked_fill(~allowed, float("-inf")).argmax(dim=-1)  # (r,)
 
 
 def _asked(choice: Choice) -> Tensor:
-    assert choice.logits is not None, "this policy asks the model"
+    assert choice.logits is not None, "this policy needs logits"
     return choice.logits
 
 
 # OCD: y~_t ~ softmax(o_t + M_t), M_t = -inf on labels already predicted (Eq. 4).
 policies.register("sample")(Policy(lambda c: _sample(_asked(c), ~c.taken)))
-# Self-critical baseline: what greedy search would say.
+# Self-critical baseline: greedy search.
 policies.register("best")(Policy(lambda c: _asked(c).masked_fill(c.taken, float("-inf")).argmax(dim=-1)))
-# OCD (correct prefix): the same among the labels still missing.
+# OCD (correct prefix): a sample among the labels still missing.
 policies.register("sample_missing")(Policy(lambda c: _sample(_asked(c), c.missing)))
-# Order-free RNN: the missing label the model likes best.
+# Order-free RNN: the most probable missing label.
 policies.register("best_missing")(Policy(lambda c: _asked(c).masked_fill(~c.missing, float("-inf")).argmax(dim=-1)))
 LAST = torch.iinfo(torch.int64).max
 # Seq2seq: the missing label that comes first in a fixed order.
@@ -60,17 +60,17 @@ policies.register("teacher")(
 
 @dataclass(frozen=True, slots=True)
 class RolloutTask:
-    """What the label sequences of a batch are rolled out against."""
+    """The targets of a batch and the constraints of its rollouts."""
 
     targets: Tensor  # (B, L) bool
-    rank: Tensor  # (L + 1,) fixed order of labels, 0 first; <eos> last; (B, C + 1) of shortlists
-    limits: Tensor  # (B,) most steps of each row
+    rank: Tensor  # (L + 1,) fixed order of labels, 0 first, <eos> last; (B, C + 1) with shortlists
+    limits: Tensor  # (B,) maximum number of steps of each row
     barred: Tensor | None = None  # (B, L) bool, labels that no policy may choose; None: none
-    labels: Tensor | None = None  # (C,) what the labels of this task are called in the model; None: it has all of them
+    labels: Tensor | None = None  # (C,) ids in the model of the labels of this task; None: all labels
 
 
 def follow(plan: RolloutPlan, step: Step, state: DecoderState, task: RolloutTask) -> Rollout:
-    """The rollouts an objective asked for."""
+    """The rollout that an objective planned, with its baseline if it has one."""
     rollout = roll_out(policies[plan.policy], step, state, task, plan.teacher_ratio)
     rollout = replace(rollout, barred=task.barred, labels=task.labels)
     if plan.baseline is None:
@@ -82,11 +82,11 @@ def follow(plan: RolloutPlan, step: Step, state: DecoderState, task: RolloutTask
 def roll_out(policy: Policy, step: Step, state: DecoderState, task: RolloutTask, teacher_ratio: float = 1.0) -> Rollout:
     """Label sequences (B, K) chosen by the policy, each of at most its limit of steps.
 
-    With a teacher_ratio below 1 (scheduled sampling) the decoder is fed, each time with that probability, the chosen
-    label, else one it samples itself; what was chosen stays the target.
+    With a teacher_ratio below 1 (scheduled sampling), each step feeds the decoder the chosen label with that
+    probability and otherwise a label sampled from the model; the chosen label remains the target.
 
-    Rows that have ended cost nothing: they are left out of the batch as soon as a quarter of it has ended (leaving
-    them out at every step would copy the encoder's states each time).
+    Rows that have ended leave the batch once they are a quarter of it. Removing them at every step would copy the
+    encoder's states each time.
     """
     targets, limits = task.targets, task.limits
     inputs, num_labels = targets.shape
@@ -101,7 +101,7 @@ def roll_out(policy: Policy, step: Step, state: DecoderState, task: RolloutTask,
     running = torch.ones_like(rows, dtype=torch.bool)  # (r,)
     taken = torch.zeros(inputs, num_labels + 1, dtype=torch.bool, device=device)  # (r, L + 1) labels fed so far
     if task.barred is not None:
-        taken[:, :eos] = task.barred  # as if they had been: no policy chooses them
+        taken[:, :eos] = task.barred  # treated as taken, so that no policy chooses them
     missing = torch.cat([targets, ~targets.any(dim=1, keepdim=True)], dim=1)  # (r, L + 1)
     previous = torch.full_like(rows, num_labels)  # (r,) the start symbol
     for t in range(steps):
@@ -136,12 +136,12 @@ def _rollout(sequence: Tensor, active: Tensor, fed: Tensor, teacher_ratio: float
 
 
 def _schedule(chosen: Tensor, logits: Tensor, taken: Tensor, teacher_ratio: float) -> Tensor:
-    """What is fed: the chosen label, or with probability 1 - ratio a sample of the model's own.
+    """The label fed at the next step: the chosen label, or with probability 1 - ratio a sample from the model.
 
-    <eos> is never sampled here: nothing follows it in prediction, so a decoder never has to go on from it. Where every
-    label was fed already, and where the chosen one is <eos>, the chosen one stays."""
+    <eos> is never sampled here: prediction ends at <eos>, so a decoder never continues after it. The chosen label is
+    fed if it is <eos> or if every label has been fed already."""
     eos = logits.shape[-1] - 1
     allowed = ~taken
     allowed[:, eos] = False
-    own = (torch.rand(len(chosen), device=chosen.device) >= teacher_ratio) & (chosen != eos) & allowed.any(dim=1)
-    return torch.where(own, _sample(logits, allowed), chosen)  # (r,)
+    sampled = (torch.rand(len(chosen), device=chosen.device) >= teacher_ratio) & (chosen != eos) & allowed.any(dim=1)
+    return torch.where(sampled, _sample(logits, allowed), chosen)  # (r,)

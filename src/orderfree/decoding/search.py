@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from ..registry import Registry
+from ..system.registry import Registry
 from ..types import DecodeInput, Hypotheses
 from .beam import Limits, search_beam
 from .sets import label_shares, membership, plain_sets, set_log_prob_br, weighted_sets
@@ -18,25 +18,25 @@ POWERED = "joint"  # the search that weighs the two decoders with `Limits.br_pow
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A search and the decoders of the model it needs."""
+    """A search, and the decoders of the model that it needs."""
 
     run: Callable[[DecodeInput, Limits], Hypotheses]
     needs_sequence: bool
     needs_br: bool
-    log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), where a threshold decides
-    over_sets: bool = False  # True: works on a distribution of sets, which takes a wider beam
-    needs_scores: bool = False  # True: only where the encoder scores labels itself
+    log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), for searches that apply a threshold
+    over_sets: bool = False  # True: uses a distribution over sets, which takes a wider beam
+    needs_scores: bool = False  # True: needs an encoder that scores labels
 
     @property
     def has_order(self) -> bool:
-        """Whether labels come in the order they were generated: a threshold and a choice among sets give none."""
+        """Whether labels are in the order of generation; a threshold or a choice among sets has no such order."""
         return self.log_odds is None and not self.over_sets
 
-    def __call__(self, given: DecodeInput, limits: Limits) -> Hypotheses:
-        return self.run(given, limits)
+    def __call__(self, decode_input: DecodeInput, limits: Limits) -> Hypotheses:
+        return self.run(decode_input, limits)
 
 
-# In the order of the paper's tables; those it does not have come last.
+# In the order of the paper's tables; searches that the paper does not have come last.
 searches: Registry[Search] = Registry("decoder")
 
 
@@ -50,11 +50,11 @@ def search(
 def thresholded(
     name: str, sequence: bool = False, br: bool = False, over_sets: bool = False, scores: bool = False
 ) -> Callable[[Callable[[DecodeInput, Limits], Tensor]], Search]:
-    """Decorator that registers a search made of log-odds (B, L) and a threshold on the probability."""
+    """Decorator that registers a search: a function that gives log-odds (B, L), and a threshold on the probability."""
 
     def add(log_odds: Callable[[DecodeInput, Limits], Tensor]) -> Search:
-        def run(given: DecodeInput, limits: Limits) -> Hypotheses:
-            return at_threshold(log_odds(given, limits), given.thresholds, limits)
+        def run(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
+            return at_threshold(log_odds(decode_input, limits), decode_input.thresholds, limits)
 
         made = Search(run, sequence, br, log_odds, over_sets, scores)
         return searches.register(name, log_odds.__module__)(made)
@@ -62,27 +62,27 @@ def thresholded(
     return add
 
 
-def _br_logits(given: DecodeInput) -> Tensor:
-    assert given.br_logits is not None, "this search reads the binary-relevance decoder, and the model has none"
-    return given.br_logits
+def _br_logits(decode_input: DecodeInput) -> Tensor:
+    assert decode_input.br_logits is not None, "this search needs a binary-relevance decoder, and the model has none"
+    return decode_input.br_logits
 
 
 @search("greedy", sequence=True)
-def greedy(given: DecodeInput, limits: Limits) -> Hypotheses:
+def greedy(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable action at every step: a beam of one."""
-    return search_beam(given, replace(limits, width=1))
+    return search_beam(decode_input, replace(limits, width=1))
 
 
 @search("beam", sequence=True)
-def beam(given: DecodeInput, limits: Limits) -> Hypotheses:
+def beam(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
     """The most probable path of the label decoder (Eq. 14)."""
-    return search_beam(given, limits)
+    return search_beam(decode_input, limits)
 
 
 @thresholded("br", br=True)
-def binary_relevance(given: DecodeInput, limits: Limits) -> Tensor:
+def binary_relevance(decode_input: DecodeInput, limits: Limits) -> Tensor:
     """Every label whose probability reaches its threshold."""
-    return _br_logits(given)
+    return _br_logits(decode_input)
 
 
 def at_threshold(logits: Tensor, thresholds: Tensor | None, limits: Limits) -> Hypotheses:
@@ -95,14 +95,14 @@ def at_threshold(logits: Tensor, thresholds: Tensor | None, limits: Limits) -> H
     passing = probs >= thresholds  # (B, L)
     # labels that pass come before all others, each group by falling probability
     order = (probs.double() + 2 * passing).argsort(dim=1, descending=True, stable=True)  # (B, L)
-    rank = order.argsort(dim=1)  # (B, L) place of each label, 0 the first
+    rank = order.argsort(dim=1)  # (B, L) position of each label, 0 the first
     most = min(limits.max_labels, num_labels)
     chosen = (passing & (rank < most)) | (rank < min(limits.min_labels, most))  # (B, L)
     steps = max(int(chosen.sum(dim=1).max()), 1) if inputs else 1
     # the chosen labels first, each row by falling probability, then <eos>
-    place = chosen.gather(1, order).cumsum(dim=1) - 1  # (B, L) where the label of that rank goes
+    position = chosen.gather(1, order).cumsum(dim=1) - 1  # (B, L) step at which the label of that rank is written
     sequences = torch.full((inputs, steps + 1), num_labels, device=logits.device)
-    target = torch.where(chosen.gather(1, order), place, steps)  # unchosen ones fall into the last, overwritten cell
+    target = torch.where(chosen.gather(1, order), position, steps)  # others go to the last step, overwritten below
     sequences.scatter_(1, target, order)
     sequences[:, steps] = num_labels
     scores = set_log_prob_br(logits, chosen)  # (B,)
@@ -110,67 +110,68 @@ def at_threshold(logits: Tensor, thresholds: Tensor | None, limits: Limits) -> H
 
 
 @search("rescore", sequence=True, br=True)
-def rescore(given: DecodeInput, limits: Limits) -> Hypotheses:
+def rescore(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
     """Logistic rescoring: the hypotheses of a plain beam, ranked by P_br alone (Eq. 13)."""
-    found = search_beam(given, limits)
-    logits = _br_logits(given)
-    chosen = membership(found.sequences, given.num_labels)  # (B, W, L)
+    hypotheses = search_beam(decode_input, limits)
+    logits = _br_logits(decode_input)
+    chosen = membership(hypotheses.sequences, decode_input.num_labels)  # (B, W, L)
     scores = set_log_prob_br(logits[:, None], chosen)  # (B, W)
-    scores = scores.masked_fill(found.scores == float("-inf"), float("-inf"))
-    # sorted stably: permutations of one set tie, and the path the label decoder prefers stays first
+    scores = scores.masked_fill(hypotheses.scores == float("-inf"), float("-inf"))
+    # stable: permutations of one set tie, and the path that the label decoder prefers stays first
     order = scores.argsort(dim=1, descending=True, stable=True)  # (B, W)
-    sequences = found.sequences.gather(1, order[..., None].expand_as(found.sequences))
-    return Hypotheses(sequences, scores.gather(1, order), found.log_probs.gather(1, order))
+    sequences = hypotheses.sequences.gather(1, order[..., None].expand_as(hypotheses.sequences))
+    return Hypotheses(sequences, scores.gather(1, order), hypotheses.log_probs.gather(1, order))
 
 
 @search("joint", sequence=True, br=True)
-def joint(given: DecodeInput, limits: Limits) -> Hypotheses:
-    """Logistic joint decoding (Eq. 16): every label is weighed with its odds p_br / (1 - p_br) as it is chosen.
+def joint(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
+    """Logistic joint decoding (Eq. 16): the search multiplies each label it chooses by its odds p_br / (1 - p_br).
 
     The log of these odds is the BR logit itself; <eos> has odds 1. They are raised to the power `br_power`."""
-    return search_beam(given, limits, bonus=limits.br_power * _br_logits(given).float())
+    return search_beam(decode_input, limits, bonus=limits.br_power * _br_logits(decode_input).float())
 
 
 @thresholded("marginal", sequence=True, over_sets=True)
-def marginal(given: DecodeInput, limits: Limits) -> Tensor:
-    """Every label whose share of the weighted sets reaches a threshold."""
-    shares = label_shares(*weighted_sets(given, limits))  # (B, L)
+def marginal(decode_input: DecodeInput, limits: Limits) -> Tensor:
+    """Every label whose share of the weighted sets reaches its threshold."""
+    shares = label_shares(*weighted_sets(decode_input, limits))  # (B, L)
     return shares.clamp(1e-6, 1 - 1e-6).logit()
 
 
-MARGIN = 4.0  # a margin of 1 as log-odds; any factor will do, since the threshold is tuned
+MARGIN = 4.0  # log-odds of a margin of 1; the factor is arbitrary, because the threshold is tuned
 LINEAR = "linear"
 
 
 @thresholded(LINEAR, scores=True)
-def linear(given: DecodeInput, limits: Limits) -> Tensor:
-    """The linear classifiers under both decoders, as if there were none: what they learned must be better than that."""
-    assert given.scores is not None, "this search reads the encoder's scores of labels, and it gives none"
-    return MARGIN * given.scores
+def linear(decode_input: DecodeInput, limits: Limits) -> Tensor:
+    """The linear classifiers alone, without either decoder: a baseline that the decoders must beat."""
+    assert decode_input.scores is not None, "this search needs an encoder that scores labels"
+    return MARGIN * decode_input.scores
 
 
 @search("expected_f1", sequence=True, over_sets=True)
-def expected_f1(given: DecodeInput, limits: Limits) -> Hypotheses:
-    """The set with the highest expected example-F1, if the true set were drawn from those found.
+def expected_f1(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
+    """The set with the highest expected example-F1, under the distribution of the sets in the beam.
 
-    Tried are the sets found for an input and its n most probable labels, for every n up to its own largest set."""
-    sets, probs = plain_sets(given, limits)
-    # what a beam holds in places without a hypothesis depends on the other inputs: it counts as the empty set
-    found = (sets & (probs > 0)[..., None]).float()  # (B, W, L)
-    shares = label_shares(found, probs)  # (B, L)
+    Candidates are the sets in the beam and the n most probable labels, for every n up to the size of the largest set
+    in the beam of the input."""
+    sets, probs = plain_sets(decode_input, limits)
+    # rows of a beam without a hypothesis hold values that depend on the other inputs: they count as the empty set
+    beam_sets = (sets & (probs > 0)[..., None]).float()  # (B, W, L)
+    shares = label_shares(beam_sets, probs)  # (B, L)
     rank = shares.argsort(dim=1, descending=True, stable=True).argsort(dim=1)  # (B, L)
-    fewest = min(limits.min_labels, given.num_labels)
-    largest = found.sum(dim=-1).amax(dim=1).clamp(min=fewest)  # (B,)
-    sizes = torch.arange(fewest, int(largest.max()) + 1, device=found.device)  # (n,) of all inputs
-    tried = torch.cat([found, (rank[:, None] < sizes[:, None]).float()], dim=1)  # (B, W + n, L)
-    common = tried @ found.transpose(1, 2)  # (B, W + n, W)
-    both = tried.sum(dim=-1)[:, :, None] + found.sum(dim=-1)[:, None]  # (B, W + n, W)
+    fewest = min(limits.min_labels, decode_input.num_labels)
+    largest = beam_sets.sum(dim=-1).amax(dim=1).clamp(min=fewest)  # (B,)
+    sizes = torch.arange(fewest, int(largest.max()) + 1, device=beam_sets.device)  # (n,) for all inputs
+    tried = torch.cat([beam_sets, (rank[:, None] < sizes[:, None]).float()], dim=1)  # (B, W + n, L)
+    common = tried @ beam_sets.transpose(1, 2)  # (B, W + n, W)
+    both = tried.sum(dim=-1)[:, :, None] + beam_sets.sum(dim=-1)[:, None]  # (B, W + n, W)
     f1 = torch.where(both > 0, 2 * common / both.clamp(min=1), 1.0)  # two empty sets agree
     expected = (f1 * probs[:, None]).sum(dim=-1)  # (B, W + n)
     allowed = tried.sum(dim=-1) <= largest.clamp(max=limits.max_labels)[:, None]  # (B, W + n)
     best = expected.masked_fill(~allowed, -1.0).argmax(dim=1)  # (B,)
     chosen = tried[torch.arange(len(tried), device=best.device), best] > 0  # (B, L)
-    # as log-odds: at a threshold of one half exactly the chosen labels, by falling share
+    # log-odds for which a threshold of one half gives exactly the chosen labels, by falling share
     shares = shares.clamp(1e-6, 1 - 1e-6)
     odds = torch.where(chosen, (1 + shares) / 2, shares / 2).logit()
     named = at_threshold(odds, None, limits)

@@ -1,4 +1,4 @@
-"""Which cells are to be run, in which order, and where their configs, results and unfinished runs are."""
+"""The cells to run and their order, and the paths of their configs, results and unfinished runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, PositiveInt
 from ..config import Section, check, read_yaml
 from ..data.corpora import corpora
 from ..errors import ConfigError, OrderfreeError, nearest
-from .results import USUAL, result_path
+from .result_files import USUAL, result_path
 
 CONFIGS = Path(__file__).parents[1] / "configs"  # of the package: those of the paper's tables
 
@@ -30,29 +30,29 @@ class Cell:
 
 @dataclass(frozen=True)
 class Plan:
-    """How every cell is run, and where things are."""
+    """How cells are run, and the folders of configs, results and runs."""
 
     configs: Path = CONFIGS
     results: Path = Path("results")
     work: Path = Path("runs/reproduce")  # prepared corpora and unfinished runs
     data: Path | None = None
     limit_train: int | None = None
-    cell_seconds: float | None = None  # of one cell: ended for good with the best so far, marked as cut short
+    cell_seconds: float | None = None  # of one cell: training then ends for good, marked as cut short
     commit: str = ""  # of the code
 
     def variant_name(self, cell: Cell) -> str:
-        """The variant under which results are kept: a smaller training part makes another one."""
+        """The variant of the results; a smaller training part is another variant."""
         return cell.variant + (f"-train{self.limit_train}" if self.limit_train else "")
 
     def result_path(self, cell: Cell) -> Path:
         return result_path(self.results, cell.corpus, cell.method, cell.seed, self.variant_name(cell))
 
     def run(self, cell: Cell) -> Path:
-        """The directory it is trained in."""
+        """The directory in which a cell is trained."""
         return self.work / cell.corpus / self.variant_name(cell) / cell.method / f"seed{cell.seed}"
 
     def arguments(self, cell: Cell) -> list[str]:
-        """Of `orderfree`, to run this cell alone."""
+        """Arguments of `orderfree` that run only this cell."""
         words = ["reproduce", cell.corpus, "--variant", cell.variant, "--rows", cell.method, "--seeds", str(cell.seed)]
         if self.limit_train is not None:
             words += ["--limit-train", str(self.limit_train)]
@@ -62,7 +62,7 @@ class Plan:
 
 
 def usual_variant(configs: Path, corpus: str) -> str:
-    """paper-small, except for a corpus that is small enough to be run at the paper's size."""
+    """paper-small, except for a corpus that is small enough for the paper's size."""
     return USUAL if (configs / corpus / USUAL).is_dir() or not (configs / corpus).is_dir() else "paper"
 
 
@@ -86,7 +86,7 @@ def known_rows(configs: Path, corpus: str, variant: str) -> list[str]:
 
 
 def _folder(configs: Path, corpus: str, variant: str) -> Path:
-    """configs/<corpus>/<variant>; the paper's own size stands in configs/<corpus> itself."""
+    """configs/<corpus>/<variant>; configs of the paper's size are in configs/<corpus> itself."""
     return configs / corpus / ("" if variant == "paper" else variant)
 
 
@@ -101,7 +101,7 @@ class Stage(Section):
 
 def cells_of(corpus: str, variant: str, rows: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
     """All rows with the first seed, then with the next."""
-    corpora[corpus]  # an unknown name is answered with the list
+    corpora[corpus]  # an unknown name raises an error with the known names
     return [Cell(corpus, variant, row, seed) for seed in seeds for row in rows]
 
 

@@ -1,6 +1,6 @@
-"""What the paper claims, as comparisons of rows, and the verdict on each of our corpora.
+"""The claims of the paper, as comparisons of rows, and the verdict on each of our corpora.
 
-A claim is a record: what is said, where, on which corpora, and which row must be higher than which; `verdicts` judges.
+A claim is a record: its text, where the paper makes it, its corpora, and the rows to compare; `verdicts` decides.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .measures import on_scale
+from .claim_measures import on_scale
 from .orders import order_verdict
 from .paper import COMBINATIONS, METRICS, PERFORMANCE, Row, counterpart
 from .verdicts import Comparison, Evidence, Finding, Side, Verdict, judge, overall
 
-# The size whose cells are the evidence of a corpus. Only the first three are the paper's own data.
+# The variant whose results are the evidence for each corpus. Only the first three are the paper's own data.
 EVIDENCE = {
     "reuters": "paper",
     "aapd": "paper",
@@ -40,14 +40,14 @@ class Claim:
     where: str
     corpora: tuple[str, ...]
     comparisons: tuple[Comparison, ...] = ()
-    orders: tuple[Row, bool] | None = None  # a row, and whether it generates pairs of labels in both orders
+    orders: tuple[Row, bool] | None = None  # a row, and whether the claim is that it generates pairs in both orders
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
     claim: Claim
     verdict: Verdict
-    by_corpus: dict[str, tuple[Verdict, str]]  # the verdict, and why in a few words
+    by_corpus: dict[str, tuple[Verdict, str]]  # the verdict and its reason
     findings: dict[str, list[Finding]]
 
 
@@ -233,7 +233,7 @@ CLAIMS: tuple[Claim, ...] = (
 
 
 def judge_claim(claim: Claim, evidence: Evidence) -> Judged:
-    """The verdict on every corpus, and the one of the paper's own data."""
+    """The verdict on every corpus, and the verdict over the corpora with the paper's own data."""
     by_corpus: dict[str, tuple[Verdict, str]] = {}
     findings: dict[str, list[Finding]] = {}
     for corpus in claim.corpora:
@@ -244,8 +244,8 @@ def judge_claim(claim: Claim, evidence: Evidence) -> Judged:
         asked = [pair for pair in claim.comparisons if not _not_there(corpus, pair)]
         findings[corpus] = [evidence.compare(corpus, pair) for pair in asked]
         by_corpus[corpus] = judge(findings[corpus]), why(findings[corpus])
-    own = [by_corpus[corpus][0] for corpus in claim.corpora if corpus in OWN_DATA]
-    return Judged(claim, overall(own), by_corpus, findings)
+    own_verdicts = [by_corpus[corpus][0] for corpus in claim.corpora if corpus in OWN_DATA]
+    return Judged(claim, overall(own_verdicts), by_corpus, findings)
 
 
 def _not_there(corpus: str, comparison: Comparison) -> bool:
@@ -253,7 +253,7 @@ def _not_there(corpus: str, comparison: Comparison) -> bool:
 
 
 def why(findings: Sequence[Finding]) -> str:
-    """How many comparisons came out which way, and what stopped the others."""
+    """The number of comparisons by outcome, and why the others are undecided."""
     reasons = {finding.reason for finding in findings}
     if len(reasons) == 1 and "" not in reasons:
         return reasons.pop()
@@ -267,7 +267,7 @@ def why(findings: Sequence[Finding]) -> str:
 
 
 def printed_verdict(claim: Claim) -> str:
-    """What the paper's own tables say of the claim, without any noise; empty where they print no such numbers."""
+    """How many comparisons hold in the paper's own tables, ignoring noise; empty if they have no such numbers."""
     counts = []
     for corpus in claim.corpora:
         theirs = counterpart(corpus)[0]

@@ -1,4 +1,4 @@
-"""The paper's figures as SVG text that stands inside an HTML page, where matplotlib is installed."""
+"""The paper's figures as inline SVG of an HTML page, if matplotlib is installed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..report.figure_style import in_style
-from .figures import curves, frequency, positions, ranks
-from .results import Result
+from .paper_figures import curves, frequency, positions, ranks
+from .result_files import Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +21,7 @@ def available() -> bool:
 
 
 def corpus_drawings(results: Sequence[Result], corpus: str, prefix: str) -> dict[str, str]:
-    """Name of the figure -> SVG; what the results have no data for is left out. All results must be of one variant."""
+    """Name of the figure -> SVG; figures without data are left out. All results must be of one variant."""
     if not available():
         return {}
     figures = {
@@ -40,10 +40,10 @@ def rank_drawing(results: Sequence[Result], corpora: Sequence[str], prefix: str)
 
 @in_style
 def inline_svg(figure: Figure, prefix: str) -> str:
-    """The <svg> element alone, without what a page must not have twice or not at all.
+    """The <svg> element, adapted for inclusion in an HTML page.
 
-    Ids are made unique by the prefix, so that no drawing takes its markers from another one; the style sheet inside
-    the drawing would style the whole page; names of XML's grammar are addresses a page does not need."""
+    The prefix makes ids unique, so that no drawing uses the markers of another one. The drawing's style sheet is
+    removed, because it would apply to the whole page, and so are XML namespaces, which HTML does not need."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     svg = buffer.getvalue()

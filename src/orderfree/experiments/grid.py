@@ -1,6 +1,6 @@
-"""The runner: one cell is one method on one corpus with one seed, trained, tested and written down as a result file.
+"""The runner. A cell is one method on one corpus with one seed: it is trained, tested and written to a result file.
 
-Finished cells are skipped, a cell that was cut is resumed, a cell that fails is said and the others go on.
+Finished cells are skipped, interrupted cells are resumed, and a cell that fails is reported and does not stop the rest.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ..system.files import write_json
 from ..system.processor import use_processor
 from ..training.loop import Stop, after
 from ..training.run import Interrupted, train
+from .cell_result import decode_test, measured, trained_how
 from .cells import Cell, Plan, config_file
-from .record import decode_test, measured, trained_how
-from .results import Result, write_result
+from .result_files import Result, write_result
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What is known of a cell before it is finished: kept beside its run."""
+    """The record of an unfinished cell, stored beside its run."""
 
-    seconds: float = 0.0  # of training, all parts of a resumed run together
+    seconds: float = 0.0  # of training, summed over all parts of a resumed run
     threads: int = 0
-    commits: tuple[str, ...] = ()  # of the code it was trained with, the last one last
+    commits: tuple[str, ...] = ()  # of the code it was trained with, the latest last
 
     @classmethod
     def read(cls, path: Path) -> Spent:
@@ -51,10 +51,10 @@ class Spent:
 def run_cells(
     cells: Sequence[Cell], plan: Plan, say: Callable[[str], None], budget_seconds: float | None = None
 ) -> list[str]:
-    """Runs every missing cell in this process; the names of those that failed. When the budget is used up, what is
-    running is saved, to be resumed next time."""
+    """Runs every missing cell in this process; returns the names of cells that failed. When the budget is used up, the
+    state of the running cell is saved, to be resumed next time."""
     for cell in cells:
-        config_file(plan, cell)  # an unknown row is said before anything is trained
+        config_file(plan, cell)  # an unknown row is an error before anything is trained
     began = time.monotonic()
     failed = []
     for cell in cells:
@@ -83,7 +83,7 @@ def run_cell(plan: Plan, cell: Cell, left: float | None, say: Callable[[str], No
     run = plan.run(cell)
     noted = run.with_suffix(".cell.json")
     spent = Spent.read(noted)
-    threads = spent.threads or config.training.threads or default_threads()  # as exact resuming needs
+    threads = spent.threads or config.training.threads or default_threads()  # exact resuming needs the same
     if not (run / "manifest.json").exists():
         commits = tuple(dict.fromkeys([*spent.commits, plan.commit]))
         began = time.monotonic()
@@ -114,7 +114,7 @@ def _train(
     times: tuple[float | None, float],
     say: Callable[[str], None],
 ) -> None:
-    """Until the config ends it, or the time of the cell; paused when the time of the whole call is over."""
+    """Trains until the config or the time limit of the cell ends it; paused when the time of the whole call is over."""
     left, spent = times
     stop = Stop()
     cell_left = None if plan.cell_seconds is None else max(plan.cell_seconds - spent, 0.0)
@@ -126,7 +126,7 @@ def _train(
 
 
 def prepared_files(plan: Plan, cell: Cell, say: Callable[[str], None]) -> dict[str, Path]:
-    """The parts of the corpus as files in the work folder; written once."""
+    """The parts of the corpus as files in the work folder, written once."""
     size = f"train{plan.limit_train}" if plan.limit_train else "all"
     folder = plan.work / cell.corpus / f"data-seed{cell.seed}" / size
     parts = load_parts(cell.corpus, data_root(plan.data), cell.seed)

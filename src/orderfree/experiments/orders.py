@@ -1,4 +1,4 @@
-"""In which order labels were generated: the paper's case study, and which methods say a pair both ways round."""
+"""The order in which labels are generated: the paper's case study, and methods that generate both orders of a pair."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 from .paper import DECODERS, METHODS, Row
-from .results import Result
+from .result_files import Result
 from .verdicts import FAILS, HOLDS, UNTOLD, Verdict, was_cut
 
 CASES: tuple[Row, ...] = (("seq2seq", "beam"), ("order-free-rnn", "beam"), ("ocd", "beam"), ("ocd-mtl", "joint"))
 CASES_SHOWN = 3
-ENOUGH_PAIRS = 20  # pairs met more than once, before their having one order only says something
+ENOUGH_PAIRS = 20  # repeated pairs needed before the absence of a second order is evidence
 
 
 def count_pairs(sequences: Iterable[Sequence[str]]) -> tuple[int, int]:
@@ -23,7 +23,7 @@ def count_pairs(sequences: Iterable[Sequence[str]]) -> tuple[int, int]:
 
 
 def pair_orders(results: Sequence[Result], decoder: str) -> tuple[int, int]:
-    """The same over all seeds; files from before these were counted hold the first sequences only."""
+    """`count_pairs` over all seeds; older files hold only the first sequences."""
     repeated = reversed_too = 0
     for result in results:
         kept = count_pairs(example.predicted.get(decoder, ()) for example in result.examples)
@@ -33,7 +33,7 @@ def pair_orders(results: Sequence[Result], decoder: str) -> tuple[int, int]:
 
 
 def order_verdict(results: Sequence[Result], decoder: str, both: bool) -> tuple[Verdict, str]:
-    """One pair in both orders proves that a method generates both; that it does not needs many pairs without any."""
+    """One pair in both orders proves that a method generates both; the opposite needs many pairs in one order only."""
     if not results:
         return UNTOLD, "not run yet"
     repeated, reversed_too = pair_orders(results, decoder)
@@ -48,9 +48,9 @@ def order_verdict(results: Sequence[Result], decoder: str, both: bool) -> tuple[
 
 
 def case_study(results: Sequence[Result]) -> list[str]:
-    """Markdown: what four methods generated, in order, for the same documents; of each method the first seed.
+    """Markdown: the label sequences of four methods for the same documents, from the first seed of each method.
 
-    Shown are documents of several labels about which the methods differ most. Empty without two methods to compare."""
+    It shows the documents with several labels on which the methods differ most. Empty with fewer than two methods."""
     rows: dict[Row, Result] = {}
     for row in CASES:
         having = [r for r in results if r.method == row[0] and any(row[1] in e.predicted for e in r.examples)]

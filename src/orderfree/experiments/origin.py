@@ -1,4 +1,4 @@
-"""Which code makes a result: its commit, which must be there for a reader to run again."""
+"""The commit of the code that makes a result, by which a reader can run it again."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ TRIAL = "or run a trial with --allow-dirty, whose results are marked"
 
 
 def code_commit(configs: Path, allow_dirty: bool = False, package: Path = PACKAGE) -> str:
-    """The commit of the package and of the configs. Refuses changes that are not committed, and code outside of git;
-    if these are allowed, the commit ends in `-dirty`, or is empty."""
-    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # a copy that was installed, say
+    """The commit of the package and of the configs. Refuses uncommitted changes and code outside of git; with
+    `allow_dirty` the commit then ends in `-dirty` or is empty."""
+    if _git(package, "ls-files", "--error-unmatch", "__init__.py") is None:  # for example an installed copy
         if allow_dirty:
             return ""
         raise OrderfreeError(
@@ -38,7 +38,7 @@ def code_commit(configs: Path, allow_dirty: bool = False, package: Path = PACKAG
 
 
 def _git(folder: Path, *arguments: str) -> str | None:
-    """What git answers; None: it refuses, or is not installed."""
+    """The output of git; None: git fails or is not installed."""
     command = ["git", "--no-optional-locks", *arguments]
     try:
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""Everything the page of a results folder shows, as plain content: tables with their cells written out, figures as SVG.
+"""The content of the page of a results folder: tables with formatted cells, figures as SVG.
 
-Runs of different corpora or variants are never mixed; of several seeds, tables show the mean and what cannot be
-averaged (labels, confused pairs, examples) is shown of each method's first seed."""
+Runs of different corpora or variants are never mixed. Tables show the mean over seeds; content that cannot be averaged
+(labels, confused pairs, examples) is from the first seed of each method."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from .drawings import available, corpus_drawings, rank_drawing
 from .paper import DECODERS, METHODS, PERFORMANCE, Row, counterpart
 from .rendering import CUT_SHORT, Cell, Column, Table, TableRow, mark_best
-from .results import Result
+from .result_files import Result
 from .tables import PARTS, combinations_table, corpus_table, place_of, rank_table, row_name, seen_unseen_table
 
 POSITIONS_SHOWN = 10
@@ -29,15 +29,15 @@ def overview(results: Sequence[Result]) -> dict[str, Any]:
         "runs": len(results),
         "drawn": available(),
         "corpora": [
-            _corpus_overview(group, *names, prefix=f"part{place}")
-            for place, (names, group) in enumerate(groups.items(), 1)
+            _corpus_overview(group, *names, prefix=f"part{number}")
+            for number, (names, group) in enumerate(groups.items(), 1)
         ],
         "overall_ranks": _overall_ranks(groups),
     }
 
 
 def _corpus_overview(results: Sequence[Result], corpus: str, variant: str, prefix: str) -> dict[str, Any]:
-    """What is not in the results is empty."""
+    """The content of one corpus and variant; entries without results are empty."""
     parts = sorted({part for result in results for part in result.parts})
     tables = {part: corpus_table(results, corpus, part) for part in ("test", *parts)}
     shown = {part: _shown(table) for part, table in tables.items()}
@@ -71,23 +71,23 @@ def _corpus_overview(results: Sequence[Result], corpus: str, variant: str, prefi
 
 
 def _overall_ranks(groups: Mapping[tuple[str, str], Sequence[Result]]) -> list[dict[str, Any]]:
-    """Average ranks over all corpora that the paper has a table of, variant by variant."""
+    """Average ranks over all corpora with a table in the paper, by variant."""
     by_variant: dict[str, list[str]] = defaultdict(list)
     for corpus, variant in groups:
         if (counterpart(corpus)[0], "test") in PERFORMANCE:
             by_variant[variant].append(corpus)
-    found: list[dict[str, Any]] = []
+    rankings: list[dict[str, Any]] = []
     for variant, corpora in by_variant.items():
         results = [result for corpus in corpora for result in groups[corpus, variant]]
         table = rank_table(results, corpora, variant) if len(corpora) > 1 else None
         if table is not None and sum(row.seeds > 0 for row in table.rows) > 1:
-            drawing = rank_drawing(results, corpora, f"overall{len(found) + 1}")
-            found.append({"variant": variant, "table": _shown(table), "drawing": drawing})
-    return found
+            drawing = rank_drawing(results, corpora, f"overall{len(rankings) + 1}")
+            rankings.append({"variant": variant, "table": _shown(table), "drawing": drawing})
+    return rankings
 
 
 def _shown(table: Table) -> dict[str, Any]:
-    """A table with every cell as it is read; empty if there is no row."""
+    """A table with formatted cells; empty if it has no row."""
     if not table.rows:
         return {}
     return {
@@ -108,7 +108,7 @@ def _cell(cell: Cell, column: Column) -> dict[str, Any]:
 
 
 def _best(table: Table) -> dict[str, str]:
-    """The row of ours with the highest average."""
+    """Our row with the highest average."""
     measured = [row for row in table.rows if row.cells["average"].mean is not None]
     best = max(measured, key=lambda row: row.cells["average"].mean or 0.0, default=None)
     return {} if best is None else {"name": best.title(), "average": best.cells["average"].ours(3)}
@@ -120,14 +120,14 @@ def _part_title(part: str) -> str:
 
 
 def positions_table(results: Sequence[Result]) -> Table:
-    """How often the label at each position of the generated sequence is right; the mean of the seeds that got there."""
+    """How often the label at each position of the generated sequence is right; the mean of the seeds that reach it."""
     decoded = _decoded(results, lambda result: result.position_accuracy)
     longest = max((len(r.position_accuracy[d]) for (_, d), group in decoded.items() for r in group), default=0)
-    columns = tuple(Column(str(place), str(place + 1)) for place in range(min(longest, POSITIONS_SHOWN)))
+    columns = tuple(Column(str(p), str(p + 1)) for p in range(min(longest, POSITIONS_SHOWN)))
     cells = {}
     for row, group in decoded.items():
-        found = [result.position_accuracy[row[1]] for result in group]
-        reached = {c.key: [one[place] for one in found if len(one) > place] for place, c in enumerate(columns)}
+        accuracies = [result.position_accuracy[row[1]] for result in group]
+        reached = {c.key: [one[p] for one in accuracies if len(one) > p] for p, c in enumerate(columns)}
         cells[row] = {
             key: Cell(fmean(values), seeds=len(values)) if values else Cell() for key, values in reached.items()
         }
@@ -136,7 +136,7 @@ def positions_table(results: Sequence[Result]) -> Table:
 
 
 def frequency_table(results: Sequence[Result]) -> Table:
-    """Example-F1 against how often training showed the label set; the examples of all seeds are pooled."""
+    """Example-F1 by the frequency of the label set in training; the examples of all seeds are pooled."""
     decoded = _decoded(results, lambda result: result.by_frequency)
     examples: dict[str, int] = {}
     for entry in (e for (_, decoder), group in decoded.items() for r in group for e in r.by_frequency[decoder]):
@@ -147,14 +147,14 @@ def frequency_table(results: Sequence[Result]) -> Table:
 
 
 def _pooled(group: Sequence[Result], decoder: str, times: str) -> Cell:
-    found = [
+    bins = [
         (entry.examples, entry.example_f1)
         for result in group
         for entry in result.by_frequency[decoder]
         if entry.times == times and entry.example_f1 is not None
     ]
-    total = sum(examples for examples, _ in found)
-    return Cell(sum(examples * f1 for examples, f1 in found) / total, seeds=len(found)) if total else Cell()
+    total = sum(examples for examples, _ in bins)
+    return Cell(sum(examples * f1 for examples, f1 in bins) / total, seeds=len(bins)) if total else Cell()
 
 
 def _table(
@@ -178,12 +178,12 @@ def _table(
 
 
 def _decoded(results: Sequence[Result], measured: Callable[[Result], Collection[str]]) -> dict[Row, list[Result]]:
-    """The results that have something `measured`, by method and decoder, in the order of the paper's tables."""
-    found: dict[Row, list[Result]] = defaultdict(list)
+    """The results with a non-empty `measured`, by method and decoder, in the order of the paper's tables."""
+    rows: dict[Row, list[Result]] = defaultdict(list)
     for result in results:
         for decoder in measured(result):
-            found[result.method, decoder].append(result)
-    return dict(sorted(found.items(), key=lambda item: (place_of(item[0][0], METHODS), place_of(item[0][1], DECODERS))))
+            rows[result.method, decoder].append(result)
+    return dict(sorted(rows.items(), key=lambda item: (place_of(item[0][0], METHODS), place_of(item[0][1], DECODERS))))
 
 
 def _in_order(first: Mapping[str, Result]) -> list[tuple[str, Result]]:
@@ -197,7 +197,7 @@ def _method(method: str) -> str:
 def label_scores(first: Mapping[str, Result]) -> dict[str, Any]:
     """F1 of every label by method, most frequent first, and the full rows of each method.
 
-    Labels that are neither true nor predicted anywhere say nothing, and are left out."""
+    Labels that are neither true nor predicted anywhere are left out."""
     having = [
         (_method(method), result.seed, rows)
         for method, result in _in_order(first)
@@ -223,16 +223,16 @@ def label_scores(first: Mapping[str, Result]) -> dict[str, Any]:
 
 
 def compared_examples(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """What every method and decoder generated for the same example; equal sequences stand together.
+    """The sequences that all methods and decoders generated for the same example; equal sequences are grouped.
 
-    Those come first about which there are most opinions: different label sets, then different orders."""
+    Examples with the most distinct label sets, then with the most distinct orders, come first."""
     decoded = _decoded(results, lambda result: {decoder for e in result.examples for decoder in e.predicted})
     targets: dict[str, list[str]] = {}
     generated: dict[str, dict[tuple[str, ...], list[str]]] = defaultdict(lambda: defaultdict(list))
     for row, group in decoded.items():
         for example in (example for result in group for example in result.examples):
             target = targets.setdefault(example.id, example.target)
-            # Where the seed splits the corpus anew, the same id may be another document.
+            # If the split depends on the seed, the same id may be another document.
             if row[1] in example.predicted and set(target) == set(example.target):
                 generated[example.id][tuple(example.predicted[row[1]])].append(row_name(row, decoded))
     opinions = {name: (len(set(map(frozenset, made))), len(made)) for name, made in generated.items()}
@@ -247,7 +247,7 @@ def compared_examples(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _run(result: Result) -> dict[str, Any]:
-    """What a reader needs to believe the numbers of a cell, or to make them again."""
+    """The provenance of a cell, with which a reader can check or reproduce its numbers."""
     return {
         "name": _method(result.method),
         "method": result.method,

@@ -1,15 +1,15 @@
-"""What the paper prints, as data: Tsai & Lee, "Order-free Learning Alleviating Exposure Bias in Multi-label
+"""The numbers printed in the paper: Tsai & Lee, "Order-free Learning Alleviating Exposure Bias in Multi-label
 Classification", AAAI 2020. Nothing here was measured by this project.
 
 A row is (method, decoder): every method with the decoder its row was decoded with, OCD + MTL with each of four.
 Numbers are `Decimal`, so that they print with the digits the paper gave them; None where it prints "-".
-They are kept as printed. What does not agree with itself:
+They are stored as printed. Inconsistencies in the paper:
 
 - AAPD, OCD: the text says 0.672 on average and 0.737 ebF1, the table 0.670 and 0.723. The table's own columns average
   to 0.670.
 - Re-split AAPD, unseen part: for Seq2seq and Order-free RNN, with and without scheduled sampling, miF1 and ebF1 are
   exchanged between the short table and the detailed one; the two OCD rows agree. The detailed table, in which ebF1 is
-  above miF1 in every row, is taken as right.
+  above miF1 in every row, is taken as correct.
 - Re-split AAPD, unseen part: Order-free RNN + SS has ACC 0.040, yet the bold one is OCD's 0.017. The row's average goes
   with 0.040.
 - Some averages are not those of their rows: see `WRONG_AVERAGES`.
@@ -27,7 +27,7 @@ from typing import Any
 Row = tuple[str, str]  # method, decoder
 Scores = Mapping[str, Decimal | None]  # metric -> value
 
-METRICS = {  # our names, and the paper's
+METRICS = {  # our names -> the paper's
     "macro_f1": "maF1",
     "micro_f1": "miF1",
     "example_f1": "ebF1",
@@ -56,7 +56,7 @@ DECODERS = {"beam": "RNN dec.", "br": "BR dec.", "rescore": "Logistic rescore", 
 
 
 def _rows(text: str, columns: tuple[str, ...] = tuple(METRICS)) -> dict[Row, Scores]:
-    """A table as the paper has it: method, decoder, then one number or "-" per column."""
+    """A table of the paper: method, decoder, then one number or "-" per column."""
     rows: dict[Row, Scores] = {}
     for line in text.strip().splitlines():
         method, decoder, *values = line.split()
@@ -136,7 +136,7 @@ PERFORMANCE: dict[tuple[str, str], dict[Row, Scores]] = {
         ocd-mtl             rescore  0.337  0.750  0.752  0.435  0.9869  0.652
         ocd-mtl             joint    0.342  0.743  0.746  0.435  0.9870  0.651
     """),
-    # AAPD split anew: 2,000 test documents whose label set occurs in training, and 2,000 whose set does not.
+    # AAPD re-split: 2,000 test documents whose label set occurs in training, and 2,000 whose set does not.
     ("aapd-resplit", "test_seen"): _rows("""
         seq2seq             beam     0.530  0.730  0.749  0.453  0.9771  0.688
         seq2seq-ss          beam     0.551  0.736  0.754  0.449  0.9774  0.693
@@ -187,7 +187,7 @@ RESPLIT_SHORT = {
     ),
 }
 
-# S_test and S_test-train: different label sets, and how many of them training never showed.
+# S_test and S_test-train: distinct label sets, and how many of them do not occur in training.
 REFERENCE: Row = ("reference", "")
 _COMBINATION_ROWS = (
     REFERENCE,
@@ -257,7 +257,7 @@ SHARED_HYPERPARAMETERS = {  # from the text
     "beam_width": 6,
 }
 
-# Corpora of this project -> the paper's, and how far the two can be compared ("" where they are the same data).
+# Corpora of this project -> the paper's, and the limits of the comparison ("" if they are the same data).
 COUNTERPARTS: dict[str, tuple[str, str]] = {
     "reuters": ("reuters", ""),
     "aapd": (
@@ -283,5 +283,5 @@ COUNTERPARTS: dict[str, tuple[str, str]] = {
 
 
 def counterpart(corpus: str) -> tuple[str, str]:
-    """The paper's name of one of our corpora and the caveat of comparing them."""
+    """The paper's name of one of our corpora, and the caveat of a comparison."""
     return COUNTERPARTS.get(corpus, (corpus, ""))

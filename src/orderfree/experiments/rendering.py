@@ -1,6 +1,6 @@
-"""A table of measured beside printed numbers, as Markdown, as text for a terminal and as JSON.
+"""Tables of measured and printed numbers as Markdown, as text for a terminal and as JSON.
 
-What was not measured or not printed is an empty cell; no renderer fills one in."""
+A number that was not measured or not printed is an empty cell."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Cell:
     mean: float | None = None
-    sd: float | None = None  # of the sample (n - 1); None for a single seed, which says nothing of the spread
+    sd: float | None = None  # of the sample (n - 1); None for a single seed
     seeds: int = 0
     printed: Decimal | None = None
     best: bool = False
@@ -59,7 +59,7 @@ class TableRow:
     name: str
     method: str
     decoder: str
-    variant: str | None  # None: we have no run of it
+    variant: str | None  # None: there are no runs of this row
     seeds: int
     cut_short: bool
     cells: dict[str, Cell]  # column key -> cell
@@ -80,7 +80,7 @@ class Table:
         return any(cell.printed is not None for row in self.rows for cell in row.cells.values())
 
     def prints(self, column: Column) -> bool:
-        """Whether the paper has a number in this column."""
+        """Whether the paper prints a number in this column."""
         return any(row.cells[column.key].printed is not None for row in self.rows)
 
     def to_markdown(self) -> str:
@@ -100,7 +100,7 @@ class Table:
         return "\n".join([*lines, *(f"\n{note}" for note in self.notes)]) + "\n"
 
     def to_rich(self) -> RichTable:
-        """Ours above, printed below it: side by side they would not fit a terminal."""
+        """Our numbers above the printed ones: in separate columns they would not fit a terminal."""
         drawn = RichTable(title=self.title, caption="\n".join(self.notes), box=box.SIMPLE, show_lines=self.has_printed)
         drawn.caption_justify = drawn.title_justify = "left"
         drawn.add_column("Model")
@@ -109,7 +109,7 @@ class Table:
             drawn.add_column(f"{column.heading}\n(paper)" if self.has_printed else column.heading, justify="right")
         for row in self.rows:
             cells = (row.title(), str(row.seeds or ""), *(self._stacked(row, column) for column in self.columns))
-            drawn.add_row(*map(Text, cells))  # a variant in square brackets is no style
+            drawn.add_row(*map(Text, cells))  # so that square brackets are not parsed as markup
         return drawn
 
     def _stacked(self, row: TableRow, column: Column) -> str:
@@ -154,9 +154,9 @@ def _cell_json(cell: Cell) -> dict[str, Any]:
 
 
 def mark_best(rows: Sequence[TableRow], columns: Sequence[Column]) -> list[TableRow]:
-    """Marks the best of OUR values in each column, as they are shown: what looks equal is marked equally.
+    """Marks the best of our values in each column, after rounding; equal values are marked equally.
 
-    Where there is nothing to choose between (one row, or all equal), nothing is marked."""
+    Nothing is marked with a single row or if all values are equal."""
     best: dict[str, float] = {}
     for column in columns:
         shown = {

@@ -1,4 +1,4 @@
-"""The paper's tables with our measurements beside the printed numbers."""
+"""The paper's tables with our measurements and the printed numbers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .paper import (
     counterpart,
 )
 from .rendering import CUT_SHORT, Cell, Column, Table, TableRow, mark_best
-from .results import Result
+from .result_files import Result
 
 ValueT = TypeVar("ValueT")
 
-# What a result holds of one table: decoder -> column -> value.
+# The content of one table in a result: decoder -> column -> value.
 Measured = Callable[[Result], Mapping[str, Mapping[str, float]]]
 
 METRIC_COLUMNS = tuple(Column(key, name, 4 if key == "hamming_accuracy" else 3) for key, name in METRICS.items())
@@ -72,8 +72,8 @@ def corpus_table(results: Sequence[Result], corpus: str, part: str = "test", ext
     def measured(result: Result) -> dict[str, dict[str, float]]:
         return {decoder: _with_both_macros(scores) for decoder, scores in result.part(part).items()}
 
-    found = [scores for result in results if result.corpus == corpus for scores in measured(result).values()]
-    both = bool(printed) and any("macro_f1_of_means" in scores for scores in found)
+    all_scores = [scores for result in results if result.corpus == corpus for scores in measured(result).values()]
+    both = bool(printed) and any("macro_f1_of_means" in scores for scores in all_scores)
     columns = [[column, OF_MEANS_COLUMNS.get(column.key) if both else None] for column in METRIC_COLUMNS]
     flat = tuple(column for pair in columns for column in pair if column is not None)
     table = _table(title, results, corpus, flat, printed, measured, extra)
@@ -81,7 +81,7 @@ def corpus_table(results: Sequence[Result], corpus: str, part: str = "test", ext
 
 
 def _with_both_macros(scores: Mapping[str, float]) -> dict[str, float]:
-    """With the average of five that the other macro-F1 makes."""
+    """The scores with the average of five metrics that uses the other macro-F1."""
     if not {"macro_f1", "macro_f1_of_means", "average"} <= scores.keys():
         return dict(scores)
     other = scores["average"] + (scores["macro_f1_of_means"] - scores["macro_f1"]) / 5
@@ -109,17 +109,17 @@ def search_table(results: Sequence[Result], corpus: str) -> Table:
 
 
 def seen_unseen_table(results: Sequence[Result], corpus: str = "aapd-resplit", extra: bool = False) -> Table:
-    """Micro- and example-F1 on label sets that training showed and on those it did not.
+    """Micro- and example-F1 on label sets that occur in training and on those that do not.
 
-    Printed numbers are those of the paper's detailed table; its short one has exchanged columns (see `paper`)."""
+    Printed numbers are those of the paper's detailed table; the short table has exchanged columns (see `paper`)."""
     theirs = counterpart(corpus)[0]
     parts = {part: PERFORMANCE.get((theirs, f"test_{part}"), {}) for part in ("seen", "unseen")}
     printed = {row: _joined({part: rows[row] for part, rows in parts.items()}) for row in parts["seen"]}
 
     def measured(result: Result) -> dict[str, dict[str, float]]:
-        found = {part: result.part(f"test_{part}") for part in parts}
-        decoders = dict.fromkeys(decoder for by_decoder in found.values() for decoder in by_decoder)
-        return {d: _joined({part: found[part].get(d, {}) for part in parts}) for d in decoders}
+        by_part = {part: result.part(f"test_{part}") for part in parts}
+        decoders = dict.fromkeys(decoder for by_decoder in by_part.values() for decoder in by_decoder)
+        return {d: _joined({part: by_part[part].get(d, {}) for part in parts}) for d in decoders}
 
     title = f"{corpus}, label sets seen and not seen in training"
     return _table(title, results, corpus, SEEN_COLUMNS, printed, measured, extra)
@@ -130,7 +130,7 @@ def _joined(parts: Mapping[str, Mapping[str, ValueT]]) -> dict[str, ValueT]:
 
 
 def combinations_table(results: Sequence[Result], corpus: str, extra: bool = False) -> Table:
-    """How many different label sets each method produces, and how many of them training never showed."""
+    """The number of distinct label sets of each method, and how many of them do not occur in training."""
     printed = dict(COMBINATIONS.get(counterpart(corpus)[0], {}))
     printed_reference = printed.pop(REFERENCE, {})
 
@@ -138,7 +138,7 @@ def combinations_table(results: Sequence[Result], corpus: str, extra: bool = Fal
         return {d: counts.model_dump() for d, counts in result.combinations.items() if d != "reference"}
 
     table = _table(f"{corpus}, label combinations", results, corpus, COMBINATION_COLUMNS, printed, measured, extra)
-    # Every method of one seed has the same reference: one result per seed says it all.
+    # All methods with one seed have the same reference: one result per seed suffices.
     per_seed = {
         r.seed: r.combinations["reference"] for r in results if r.corpus == corpus and "reference" in r.combinations
     }
@@ -158,8 +158,8 @@ def ranking_table(results: Sequence[Result], corpus: str) -> Table:
 
     def measured(result: Result) -> dict[str, dict[str, float]]:
         return {
-            by: {name: value for name, value in found.items() if value is not None}
-            for by, found in result.ranking.items()
+            by: {name: value for name, value in ranking.items() if value is not None}
+            for by, ranking in result.ranking.items()
         }
 
     return _table(f"{corpus}, ranking of labels", results, corpus, RANKING_COLUMNS, printed, measured, extra=True)
@@ -170,15 +170,15 @@ def rank_table(
 ) -> Table:
     """Average rank of the methods in each metric over the corpora, 1 the best (the paper's figure of average ranks).
 
-    The figure prints no numbers; beside ours stand the ranks that follow from the printed tables, taken among the very
-    methods that ours are taken among, or among all of `rows` while we have none."""
+    The figure prints no numbers; the printed ranks here follow from the printed tables, among the same methods as our
+    ranks, or among all of `rows` if we have no results."""
     metrics = [metric for metric in METRICS if metric != "average"]
     runs = {corpus: [r for r in results if r.corpus == corpus and variant in (None, r.variant)] for corpus in corpora}
     ours = average_ranks([_means(runs[corpus], rows) for corpus in corpora], metrics)
     shown = [row for row in rows if row in ours] or list(rows)
     tables = [PERFORMANCE.get((counterpart(corpus)[0], "test"), {}) for corpus in corpora]
     theirs = average_ranks([{row: table[row] for row in shown if row in table} for table in tables], metrics)
-    theirs = theirs if len(theirs) == len(shown) else {}  # ranks among fewer methods are other numbers
+    theirs = theirs if len(theirs) == len(shown) else {}  # ranks among fewer methods are not comparable
     made = []
     for row in shown:
         ranks, printed = ours.get(row, {}), theirs.get(row, {})
@@ -200,7 +200,7 @@ def rank_table(
 
 
 def _means(runs: Sequence[Result], rows: Sequence[Row]) -> dict[Row, dict[str, float | None]]:
-    found = {}
+    means = {}
     for method, decoder in rows:
         of_method = [result for result in runs if result.method == method]
         variants = {result.variant for result in of_method}
@@ -209,8 +209,8 @@ def _means(runs: Sequence[Result], rows: Sequence[Row]) -> dict[Row, dict[str, f
                 f"{method} on {runs[0].corpus} was run as {', '.join(sorted(variants))}: choose one variant to rank."
             )
         scores = [result.test[decoder] for result in of_method if decoder in result.test]
-        found[method, decoder] = {metric: Cell.of(_values(scores, metric)).mean for metric in METRICS}
-    return found
+        means[method, decoder] = {metric: Cell.of(_values(scores, metric)).mean for metric in METRICS}
+    return means
 
 
 def _table(
@@ -249,18 +249,18 @@ def _own_rows(
     runs: Mapping[str, Mapping[str, Sequence[Result]]], printed: Collection[Row], measured: Measured, extra: bool
 ) -> list[Row]:
     """Rows of ours that the paper's table does not have."""
-    found = []
+    own_rows = []
     for method in sorted(runs, key=lambda name: place_of(name, METHODS)):
         groups = runs[method].values()
         decoders = {decoder for group in groups for result in group for decoder in measured(result)}
         for decoder in sorted(decoders, key=lambda name: place_of(name, DECODERS)):
             if (method, decoder) not in printed and (extra or decoder in DECODERS or len(decoders) == 1):
-                found.append((method, decoder))
-    return found
+                own_rows.append((method, decoder))
+    return own_rows
 
 
 def place_of(name: str, known: Collection[str]) -> tuple[int, str]:
-    """Where a name comes in the paper's order; those it does not know come last, by name."""
+    """Sort key: the position in the paper's order; other names come last, in alphabetical order."""
     return (list(known).index(name) if name in known else len(known)), name
 
 

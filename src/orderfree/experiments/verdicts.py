@@ -1,13 +1,14 @@
-"""Whether a claim of the paper holds, decided by rule.
+"""Rules that decide whether a claim of the paper holds.
 
-Two rows differ only if their difference is larger than what seeds and test documents alone would make:
+Two rows differ only if their difference exceeds the noise of both seeds and test documents:
 
-- seeds: the 95 % bar t · sqrt(s²/n + s²/m) with s the standard deviation over seeds, pooled over all rows of the
-  corpus that have several. A corpus without such rows takes the largest s of the corpora that have them.
-- documents: the paired bootstrap on the test documents, where the measure has a value for each document; 95 % of the
-  draws must lie on one side of zero.
+- seeds: the 95 % bound t · sqrt(s²/n + s²/m) with s the standard deviation over seeds, pooled over all rows of
+  the corpus with several seeds. A corpus without such rows uses the largest s of the other corpora.
+- documents: the paired bootstrap on the test documents, if the measure has a value for each document; 95 % of the
+  resamples must lie on one side of zero.
 
-A row that was cut before it flattened, and files that keep no outcome per document, decide nothing."""
+A row whose training was cut before its validation score had flattened, and files without outcomes per document, decide
+nothing."""
 
 from __future__ import annotations
 
@@ -21,16 +22,16 @@ import numpy as np
 from scipy.stats import t as student
 
 from ..metrics.resampling import interval
-from .measures import drawn, has_documents, on_scale, outcomes, value
+from .claim_measures import drawn, has_documents, on_scale, outcomes, value
 from .paper import Row
-from .results import Result
+from .result_files import Result
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 HOLDS: Verdict = "holds"
 FAILS: Verdict = "does not hold"
 UNTOLD: Verdict = "cannot be told"
 Outcome = Literal["ahead", "behind", "inside the noise", "unknown"]
-LEVEL = 0.975  # of a bar with 95 % inside
+LEVEL = 0.975  # quantile of a two-sided 95 % bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`first` is said to be higher than `second`."""
+    """The claim that `first` is higher than `second`."""
 
     first: Side
     second: Side
@@ -51,7 +52,7 @@ class Comparison:
 class Noise:
     deviation: float  # standard deviation over seeds
     degrees: int  # of freedom
-    source: str  # the corpus it was measured on
+    source: str  # the corpus on which it was measured
 
     def bar(self, first_seeds: int, second_seeds: int) -> float:
         spread = self.deviation * (1 / first_seeds + 1 / second_seeds) ** 0.5
@@ -60,26 +61,26 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found of one comparison; `reason` says why nothing could be."""
+    """The outcome of one comparison; `reason` says why it is unknown."""
 
     comparison: Comparison
     outcome: Outcome
     means: tuple[float | None, float | None] = (None, None)
     difference: float | None = None  # on the scale of the measure
     bar: float | None = None
-    documents: tuple[float, float] | None = None  # where 95 % of the draws lie
+    documents: tuple[float, float] | None = None  # the interval with 95 % of the resamples
     seeds: tuple[int, int] = (0, 0)
     noise_from: str = ""
     reason: str = ""
 
 
 def was_cut(result: Result) -> bool:
-    """Ended from outside before the validation score had stopped rising."""
+    """Whether training was ended from outside before the validation score had stopped rising."""
     return (result.cut_short or ended_by(result) == "budget") and not result.flattened
 
 
 def ended_by(result: Result) -> str:
-    """patience, cap, budget or nothing to descend; files from before this was kept are read for it."""
+    """patience, cap, budget or nothing to descend; for older files it is derived from other fields."""
     if result.ended_by is not None:
         return result.ended_by
     if result.updates == 0:
@@ -92,7 +93,7 @@ def ended_by(result: Result) -> str:
 
 
 class Evidence:
-    """Result files by corpus and method, each corpus at the one size its claims are judged at."""
+    """Result files by corpus and method, of the one variant of each corpus that is used for its claims."""
 
     def __init__(self, results: Sequence[Result], variants: Mapping[str, str]) -> None:
         self.runs: dict[str, dict[str, list[Result]]] = defaultdict(lambda: defaultdict(list))
@@ -102,17 +103,17 @@ class Evidence:
         self._noise: dict[tuple[str, str, str], Noise | None] = {}
 
     def of(self, corpus: str, row: Row) -> list[Result]:
-        """The runs of a row that hold its decoder."""
+        """The runs of a row that have its decoder."""
         return [result for result in self.runs[corpus][row[0]] if row[1] in result.test]
 
     def compare(self, corpus: str, comparison: Comparison) -> Finding:
         first, second = comparison.first, comparison.second
         groups = self.of(corpus, first.row), self.of(corpus, second.row)
         numbers = [[value(r, s.row[1], s.measure) for r in g] for g, s in zip(groups, (first, second), strict=True)]
-        if any(not group or None in found for group, found in zip(groups, numbers, strict=True)):
+        if any(not group or None in values for group, values in zip(groups, numbers, strict=True)):
             return Finding(comparison, "unknown", reason=_missing(groups, comparison))
-        left, right = [[number for number in found if number is not None] for found in numbers]
-        scaled = [fmean(on_scale(s.measure, n) for n in found) for s, found in ((first, left), (second, right))]
+        left, right = [[number for number in values if number is not None] for values in numbers]
+        scaled = [fmean(on_scale(s.measure, n) for n in values) for s, values in ((first, left), (second, right))]
         shown = Finding(
             comparison,
             "unknown",
@@ -142,7 +143,7 @@ class Evidence:
         return replace(shown, outcome=outcome, bar=bar, documents=documents, noise_from=source)
 
     def noise(self, corpus: str, measure: str) -> Noise | None:
-        """How much seeds alone move the measure: here, or in the worst of the other corpora."""
+        """The spread of the measure over seeds: on this corpus, or the largest of the other corpora."""
         here = self._measured_noise(corpus, measure)
         if here is not None:
             return here
@@ -158,22 +159,22 @@ class Evidence:
                 numbers = [value(result, decoder, measure) for result in complete]
                 if len(numbers) > 1 and None not in numbers:
                     variances.append(variance(on_scale(measure, number) for number in numbers if number is not None))
-            if variances:  # the decoders of one model are not independent: they count as one row
+            if variances:  # the decoders of one model are not independent and count as one row
                 squares += fmean(variances) * (len(complete) - 1)
                 degrees += len(complete) - 1
         return Noise((squares / degrees) ** 0.5, degrees, corpus) if degrees else None
 
 
 def judge(findings: Sequence[Finding]) -> Verdict:
-    """Every comparison must be ahead for a claim to hold; one that is behind refutes it."""
-    found = {finding.outcome for finding in findings}
-    if "behind" in found:
+    """A claim holds if all its comparisons are ahead; one that is behind refutes it."""
+    seen = {finding.outcome for finding in findings}
+    if "behind" in seen:
         return FAILS
-    return HOLDS if found == {"ahead"} else UNTOLD
+    return HOLDS if seen == {"ahead"} else UNTOLD
 
 
 def overall(verdicts: Sequence[Verdict]) -> Verdict:
-    """Of a claim on several corpora: it holds where it holds on all of them."""
+    """The verdict over several corpora: a claim holds if it holds on all of them."""
     if FAILS in verdicts:
         return FAILS
     return HOLDS if verdicts and set(verdicts) == {HOLDS} else UNTOLD
@@ -187,19 +188,19 @@ def _missing(groups: Sequence[Sequence[Result]], comparison: Comparison) -> str:
 
 
 def _unpaired(groups: tuple[list[Result], list[Result]], first: Side, second: Side) -> str:
-    """Why the test documents of two rows cannot be paired; empty where they can, or need not be."""
+    """Why the test documents of two rows cannot be paired; empty if they can, or need not be."""
     sides = zip(groups, (first, second), strict=True)
     counts = [outcomes(result, side.row[1], _part(side.measure)) for group, side in sides for result in group]
-    if any(found is None for found in counts):
+    if any(outcome is None for outcome in counts):
         return "no paired test: the files keep no outcomes per document"
-    truths = [found[:, 0] + found[:, 2] for found in counts if found is not None]
+    truths = [outcome[:, 0] + outcome[:, 2] for outcome in counts if outcome is not None]
     if first.measure == second.measure and any(not np.array_equal(truths[0], other) for other in truths[1:]):
         return "the files are of different test documents"
     return ""
 
 
 def _part(measure: str) -> str:
-    """The documents a measure is of; those that cannot be drawn anew are of the whole test part."""
+    """The part of the documents of a measure; measures that cannot be resampled use the whole test part."""
     kind = measure.partition("/")[0]
     return kind if has_documents(measure) and kind != "gap" else "test"
 
@@ -207,7 +208,7 @@ def _part(measure: str) -> str:
 def _document_interval(
     groups: tuple[list[Result], list[Result]], first: Side, second: Side
 ) -> tuple[float, float] | None:
-    """Where 95 % of the differences lie when the test documents are drawn anew; each row is the mean of its seeds."""
+    """The interval with 95 % of the differences on resampled test documents; each row is the mean of its seeds."""
     draws = [
         np.mean([d for r in group if (d := drawn(r, side.row[1], side.measure)) is not None], axis=0)
         for group, side in zip(groups, (first, second), strict=True)

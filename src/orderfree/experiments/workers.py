@@ -1,6 +1,6 @@
-"""Several cells at a time, each in a process of its own with one thread; and how far a queue is.
+"""Cells in parallel, each in its own process with one thread, and the progress of a queue.
 
-A process runs the very command that its result file records. What it says goes into a log beside its run."""
+A process runs the command that its result file records. Its output goes into a log file beside its run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..training.listeners import read_history
 from ..training.run import Interrupted
 from .cells import Cell, Plan, config_file
 
-PATIENCE = 0.5  # seconds between two looks at the processes
+PATIENCE = 0.5  # seconds between two checks of the processes
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
 
@@ -42,11 +42,11 @@ def run_queue(
     budget_seconds: float | None = None,
     options: Sequence[str] = (),
 ) -> list[str]:
-    """Keeps `workers` processes busy with the missing cells, in their order; the names of those that failed.
+    """Runs the missing cells in order, in `workers` processes; returns the names of cells that failed.
 
-    SIGINT and SIGTERM are passed on: every process saves its state and ends, and the same queue goes on from there."""
+    SIGINT and SIGTERM are passed on: every process saves its state and ends, and the same queue can be continued."""
     for cell in cells:
-        config_file(plan, cell)  # an unknown row is said before anything is trained
+        config_file(plan, cell)  # an unknown row is an error before anything is trained
     began = time.monotonic()
     waiting = deque(cell for cell in cells if not plan.result_path(cell).exists())
     say(f"{len(cells) - len(waiting)} of {len(cells)} cells are done, {len(waiting)} wait for {workers} process(es)")
@@ -73,10 +73,10 @@ def _start(cell: Cell, plan: Plan, left: float | None, options: Sequence[str], s
     log = plan.run(cell).with_suffix(".log")
     with explained(log):
         log.parent.mkdir(parents=True, exist_ok=True)
-        output = open(log, "ab")  # noqa: SIM115  closed below, when the process has it
-    places = {"--configs": plan.configs, "--results": plan.results, "--work": plan.work, "--data": plan.data}
+        output = open(log, "ab")  # noqa: SIM115  closed below, after the process has inherited it
+    folders = {"--configs": plan.configs, "--results": plan.results, "--work": plan.work, "--data": plan.data}
     words = [*plan.arguments(cell), *options]
-    words += [word for name, path in places.items() if path is not None for word in (name, str(path))]
+    words += [word for name, path in folders.items() if path is not None for word in (name, str(path))]
     words += [] if left is None else ["--budget", f"{left:.0f}s"]
     with output:
         process = subprocess.Popen(
@@ -85,7 +85,7 @@ def _start(cell: Cell, plan: Plan, left: float | None, options: Sequence[str], s
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             env={**os.environ, "OMP_NUM_THREADS": "1"},
-            start_new_session=True,  # Ctrl-C reaches it once, from here
+            start_new_session=True,  # Ctrl-C reaches it once, from this process
             preexec_fn=_ending_with_this_process(),
         )
     say(f"{cell}: started as process {process.pid}, see {log}")
@@ -93,13 +93,13 @@ def _start(cell: Cell, plan: Plan, left: float | None, options: Sequence[str], s
 
 
 def _ending_with_this_process() -> Callable[[], Any] | None:
-    """Called in a new process: it saves and ends too if this one is killed. None: the system is not Linux."""
+    """A function for new processes that makes them save and end if this process is killed. None: not on Linux."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None) if sys.platform == "linux" else None
     return None if prctl is None else lambda: prctl(PR_SET_PDEATHSIG, signal.SIGINT)
 
 
 def _said_how_it_ended(worker: Worker, plan: Plan, say: Callable[[str], None]) -> bool:
-    """False: it failed."""
+    """Reports how a process ended. False: it failed."""
     path = plan.result_path(worker.cell)
     if path.exists():
         say(f"{worker.cell}: written to {path}")
@@ -114,7 +114,7 @@ def _said_how_it_ended(worker: Worker, plan: Plan, say: Callable[[str], None]) -
 
 @contextmanager
 def _passing_on_signals(running: Sequence[Worker]) -> Iterator[list[int]]:
-    """Yields a list that holds the signals received."""
+    """Yields the list of signals received."""
     received: list[int] = []
 
     def pass_on(number: int, frame: Any) -> None:
@@ -132,16 +132,16 @@ def _passing_on_signals(running: Sequence[Worker]) -> Iterator[list[int]]:
 
 
 def progress_of(cell: Cell, plan: Plan) -> dict[str, Any]:
-    """How far a cell is: done, begun (with its last validation) or waiting."""
-    found: dict[str, Any] = {"corpus": cell.corpus, "variant": cell.variant, "row": cell.method, "seed": cell.seed}
+    """The state of a cell: done, begun (with its last validation) or waiting."""
+    identity: dict[str, Any] = {"corpus": cell.corpus, "variant": cell.variant, "row": cell.method, "seed": cell.seed}
     if plan.result_path(cell).exists():
-        return {**found, "state": "done", "result": str(plan.result_path(cell))}
+        return {**identity, "state": "done", "result": str(plan.result_path(cell))}
     run = plan.run(cell)
     if not run.exists():
-        return {**found, "state": "waiting"}
+        return {**identity, "state": "waiting"}
     history = read_history(run / "history.jsonl")
     if not history:
-        return {**found, "state": "begun"}
+        return {**identity, "state": "begun"}
     last = history[-1]
     scores = {decoder: round(scores["micro_f1"], 4) for decoder, scores in last["validation"].items()}
-    return {**found, "state": "begun", "update": last["update"], "of": last["total_updates"], "validation": scores}
+    return {**identity, "state": "begun", "update": last["update"], "of": last["total_updates"], "validation": scores}

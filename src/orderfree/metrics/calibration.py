@@ -1,17 +1,17 @@
-"""Whether probabilities mean what they say: of all labels given 0.7, seven in ten should be true.
+"""Calibration of probabilities: of all labels with probability 0.7, seven in ten should be true.
 
-Every (example, label) pair is one *cell*, with a probability and a truth. The other scores judge decisions: they do not
-notice a model that decides well and is far too sure of itself. That matters as soon as somebody acts on the number, to
-set a threshold by hand, to choose what a person should look at, to weigh it against a cost.
+Every (example, label) pair is one *cell*, with a probability and a truth. The other scores judge decisions:
+they do not detect a model that decides well but is overconfident. Calibration matters when a probability is used as a
+number: to set a threshold by hand, to choose examples for review, to weigh it against a cost.
 
 - The expected calibration error (Naeini, Cooper & Hauskrecht, AAAI 2015; Guo, Pleiss, Sun & Weinberger, ICML 2017) is
-  the mean distance between the probabilities of a bin and the share of them that came true. Guo et al. take the
-  probability of the one answer chosen; here every label is a question of its own, as in Naeini et al.
-- Nearly all cells of a multi-label problem are easy zeros, whose error of nearly 0 hides all others. Therefore the same
-  figure once more over the cells with a probability of at least 0.05. Cells are selected by what was predicted, never
-  by the truth: such a selection leaves perfectly calibrated probabilities calibrated.
-- The Brier score (1950), the mean squared distance to the truth, needs no bins, and unlike the calibration error does
-  not forgive a model that gives every example the same average.
+  the mean distance between the probabilities of a bin and the share of its cells that are true. Guo et al. use the
+  probability of the one class chosen; here every label is a binary decision, as in Naeini et al.
+- Nearly all cells of a multi-label problem are easy negatives, whose error of nearly 0 hides the others. Therefore the
+  same figure is also computed over the cells with a probability of at least 0.05. Cells are selected by prediction,
+  never by truth: such a selection leaves perfectly calibrated probabilities calibrated.
+- The Brier score (1950), the mean squared distance to the truth, needs no bins and, unlike the calibration error,
+  penalises a model that gives every example the same average probability.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LIKELY = 0.05
 
 
 def calibration(probs: np.ndarray, targets: Matrix) -> dict[str, Any]:
-    """All of it as plain JSON, of (N, L) probabilities and what was true. A mean over no cells is None."""
+    """All these figures as plain JSON, from probabilities and targets (N, L). A mean over no cells is None."""
     cells, truth = _cells(probs, targets)
     likely = cells >= LIKELY
     rows = reliability(cells, truth)
@@ -43,34 +43,34 @@ def calibration(probs: np.ndarray, targets: Matrix) -> dict[str, Any]:
 
 
 def calibration_by_group(probs: np.ndarray, true: np.ndarray, groups: np.ndarray) -> list[dict[str, Any]]:
-    """The same figures for each group of cells (C,): how many, the mean probability beside the share that came true,
-    calibration error and Brier score."""
+    """The figures for each group of cells (C,): number of cells, mean probability, share of true cells, calibration
+    error and Brier score."""
     rows = []
     for group in np.unique(groups):
-        own = groups == group
+        in_group = groups == group
         rows.append(
             {
                 "group": int(group),
-                "count": int(own.sum()),
-                "mean_probability": float(probs[own].mean()),
-                "share_true": float(true[own].mean()),
-                "expected_calibration_error": expected_calibration_error(probs[own], true[own]),
-                "brier_score": brier_score(probs[own], true[own]),
+                "count": int(in_group.sum()),
+                "mean_probability": float(probs[in_group].mean()),
+                "share_true": float(true[in_group].mean()),
+                "expected_calibration_error": expected_calibration_error(probs[in_group], true[in_group]),
+                "brier_score": brier_score(probs[in_group], true[in_group]),
             }
         )
     return rows
 
 
 def reliability(probs: np.ndarray, targets: Matrix, bins: int = BINS) -> list[dict[str, float | int]]:
-    """What was predicted beside what came true, in `bins` equally wide parts of [0, 1].
+    """Mean probability and share of true cells, in `bins` equally wide parts of [0, 1].
 
-    A bin holds its lower end, the last one its upper end, 1, as well. Empty bins have no mean and are left out."""
+    A bin includes its lower end; the last bin also includes 1. Empty bins have no mean and are left out."""
     cells, truth = _cells(probs, targets)
     edges = np.arange(bins + 1) / bins  # not multiples of 1 / bins: 3 * 0.1 is more than 0.3
-    place = np.searchsorted(edges[1:-1], cells, side="right")  # (N * L,) the bin of each cell
-    count = np.bincount(place, minlength=bins)  # (bins,)
-    total = np.bincount(place, cells, minlength=bins)
-    true = np.bincount(place[truth], minlength=bins)
+    bin_of = np.searchsorted(edges[1:-1], cells, side="right")  # (N * L,) the bin of each cell
+    count = np.bincount(bin_of, minlength=bins)  # (bins,)
+    total = np.bincount(bin_of, cells, minlength=bins)
+    true = np.bincount(bin_of[truth], minlength=bins)
     return [
         {
             "lower": float(edges[b]),
@@ -94,14 +94,14 @@ def _mean_gap(rows: list[dict[str, float | int]]) -> float | None:
 
 
 def brier_score(probs: np.ndarray, targets: Matrix) -> float | None:
-    """Mean squared distance between probability and truth, 0 or 1. None without cells."""
+    """Mean squared distance between probability and truth (0 or 1). None without cells."""
     cells, truth = _cells(probs, targets)
     distance = cells - truth
     return float(distance @ distance) / cells.size if cells.size else None
 
 
 def _cells(probs: np.ndarray, targets: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Both as one row of cells, (N * L,) float64 and bool."""
+    """Probabilities and truth of all cells, (N * L,) float64 and bool."""
     if probs.shape != targets.shape:
         raise ValueError(f"probs are {probs.shape}, targets {targets.shape}: expected the same shape.")
     cells = probs.ravel().astype(np.float64, copy=False)

@@ -1,4 +1,4 @@
-"""Whole label sets rather than labels: which combinations are produced, and how right each position is."""
+"""Scores of whole label sets: the combinations that are generated, and the accuracy at each position."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .counts import Matrix
 
 
 def combination_counts(label_sets: Iterable[Iterable[str]], training_sets: Iterable[Iterable[str]]) -> dict[str, int]:
-    """The paper's S_test, the number of different label sets, and S_test-train, how many of them training never
-    showed. The empty set is a combination like any other."""
+    """The paper's S_test, the number of different label sets, and S_test-train, how many of them do not
+    occur in training. The empty set counts as a combination."""
     distinct = _distinct(label_sets)
     return {"distinct": len(distinct), "unseen": len(distinct - _distinct(training_sets))}
 
@@ -28,7 +28,7 @@ def seen_unseen(
 
 
 def size_counts(targets: Matrix, predictions: Matrix) -> list[dict[str, int]]:
-    """How often a set of `true` labels was answered with one of `predicted` labels, for all pairs that occur."""
+    """How often a set of `true` labels was predicted with `predicted` labels, for all pairs of sizes that occur."""
     sizes = [np.asarray(matrix.sum(axis=1)).ravel().astype(int) for matrix in (targets, predictions)]  # (N,) each
     pairs, counts = np.unique(np.stack(sizes), axis=1, return_counts=True)
     return [
@@ -38,7 +38,7 @@ def size_counts(targets: Matrix, predictions: Matrix) -> list[dict[str, int]]:
 
 
 def co_occurrence(targets: Matrix, predictions: Matrix, names: Sequence[str], most: int) -> list[dict[str, Any]]:
-    """The `most` pairs of labels that stand together most often, in truth or predicted, with both numbers."""
+    """The `most` pairs of labels that co-occur most often, in the truth or in predictions, with both numbers."""
     together = []
     for matrix in (targets, predictions):
         sets = sparse.csr_array(matrix, dtype=np.int64)
@@ -59,10 +59,10 @@ def _distinct(label_sets: Iterable[Iterable[str]]) -> set[frozenset[str]]:
 def position_accuracy(sequences: Sequence[Sequence[str]], targets: Sequence[Collection[str]]) -> list[float]:
     """How often the label generated at each position is right, that is, in the reference set (paper, Discussion).
 
-    Position t averages over the examples where the generated or the reference sequence goes that far; what a too
-    short sequence leaves ungenerated is wrong. Two examples, A generated for {A, B} and C, A for {A}:
+    Position t averages over the examples whose generated or reference sequence has at least t labels; a position that
+    a sequence is too short for is wrong. Two examples, A generated for {A, B} and C, A for {A}:
 
-        position  0: A right, C wrong -> 1/2       1: nothing wrong, A right -> 1/2
+        position  0: A right, C wrong -> 1/2       1: missing, A right -> 1/2
     """
     lengths = [max(len(sequence), len(target)) for sequence, target in zip(sequences, targets, strict=True)]
     longest = max(lengths, default=0)

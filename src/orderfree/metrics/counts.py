@@ -1,4 +1,4 @@
-"""Counts of right and wrong answers: all that any score here needs to know of targets and predictions."""
+"""Counts of true and false positives and negatives, from which all scores of decisions are computed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Matrix: TypeAlias = np.ndarray | sparse.csr_array  # (N, L) of 0 and 1, dense or
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """One entry per group: per label (all examples), per example (all labels), or a single one for everything."""
+    """One entry per group: per label (all examples), per example (all labels), or a single entry for all cells."""
 
     tp: np.ndarray  # (G,) int64
     fp: np.ndarray  # (G,) int64
@@ -23,7 +23,7 @@ class Counts:
     tn: np.ndarray  # (G,) int64
 
     def pooled(self) -> Counts:
-        """All groups as one."""
+        """The sum over all groups."""
         return Counts(*(np.sum(part, keepdims=True) for part in (self.tp, self.fp, self.fn, self.tn)))
 
     def precision(self, of_nothing: float = 0.0) -> np.ndarray:
@@ -36,7 +36,7 @@ class Counts:
         return self._ratio(2 * self.tp, 2 * self.tp + self.fp + self.fn, of_nothing)
 
     def _ratio(self, part: np.ndarray, whole: np.ndarray, of_nothing: float) -> np.ndarray:
-        """part / whole; `of_nothing` where there was nothing to find and nothing was found, else 0 for 0 / 0."""
+        """part / whole; if `whole` is 0: `of_nothing` for a group without true or predicted labels, else 0."""
         empty = np.where(self.tp + self.fp + self.fn == 0, of_nothing, 0.0)
         return np.divide(part, whole, out=empty, where=whole > 0)
 
@@ -58,7 +58,7 @@ def count(targets: Matrix, predictions: Matrix) -> tuple[Counts, Counts]:
 
 def _sparse(matrix: Any) -> sparse.csr_array:
     matrix = sparse.csr_array(matrix).astype(bool)
-    matrix.sum_duplicates()  # an entry written twice is still one label
+    matrix.sum_duplicates()  # a duplicate entry is still one label
     return matrix
 
 

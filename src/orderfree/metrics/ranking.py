@@ -1,7 +1,8 @@
 """How well probabilities rank the examples of each label: what the field of sound events reports.
 
 Every label is judged alone, on how its own examples are ranked, and the mean is taken over labels. A label that no
-example has, or every example has, ranks nothing and is left out; how many were judged is said.
+example has, or every example has, ranks nothing and is left out; how many were judged is said. An example of which it
+is not known whether it has the label (its probability is NaN) has no place in that label's ranking.
 
 - Average precision: the mean, over the examples that have the label, of the precision down to each; ties go together.
 - AUC: the probability that an example with the label is ranked above one without it; a tie counts half.
@@ -22,11 +23,12 @@ def ranking_scores(probs: np.ndarray, targets: Matrix) -> dict[str, float | int 
     truth = (targets if isinstance(targets, np.ndarray) else targets.toarray()).astype(bool)
     if probs.shape != truth.shape:
         raise ValueError(f"probs are {probs.shape}, targets {truth.shape}: expected the same shape.")
-    positives = truth.sum(axis=0)
-    judged = np.flatnonzero((positives > 0) & (positives < len(truth)))
+    known = ~np.isnan(probs)  # (N, L)
+    positives, examples = (truth & known).sum(axis=0), known.sum(axis=0)  # (L,)
+    judged = np.flatnonzero((positives > 0) & (positives < examples))
     if not len(judged):
         return {"mean_average_precision": None, "auc": None, "d_prime": None, "labels": 0}
-    pairs = [(probs[:, label], truth[:, label]) for label in judged]
+    pairs = [(probs[known[:, label], label], truth[known[:, label], label]) for label in judged]
     auc = float(np.mean([area_under_curve(*pair) for pair in pairs]))
     return {
         "mean_average_precision": float(np.mean([average_precision(*pair) for pair in pairs])),

@@ -1,8 +1,8 @@
-"""Probabilities that can be taken at their word: a rising function of the model's own, chosen on held-out examples.
+"""Recalibration: a non-decreasing function of the model's probabilities, chosen on held-out examples.
 
-Temperature divides the log-odds by one number; isotonic regression takes, for every stretch of probabilities, the share
-that came true. Both keep the order of probabilities (isotonic may make some of them equal), so that no decoder decides
-otherwise. Which of them is used, or none, is chosen by cross-validation with the Brier score.
+Temperature scaling divides the log-odds by one number; isotonic regression replaces probabilities by the share of true
+cells near them. Both keep the order of probabilities (isotonic regression may make some of them equal), so no decision
+changes. Cross-validation with the Brier score chooses one of them or neither.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from scipy.optimize import minimize_scalar
 from .calibration import brier_score, expected_calibration_error
 
 FOLDS = 5
-GAIN = 0.01  # share of the Brier score that a repair must save, else there is none
-KNOTS = 64  # most points of an isotonic function
-FEWEST = 50  # examples below which nothing is repaired
+GAIN = 0.01  # relative reduction of the Brier score below which no repair is used
+KNOTS = 64  # maximum number of points of an isotonic function
+FEWEST = 50  # with fewer examples no repair is fitted
 NEAR = 1e-7
 
 
 @dataclass(frozen=True)
 class Repair:
-    """A rising function of probabilities."""
+    """A non-decreasing function of probabilities."""
 
     kind: str  # none, temperature or isotonic
     temperature: float = 1.0
-    points: tuple[tuple[float, float], ...] = ()  # of the isotonic function: probability, share that came true
+    points: tuple[tuple[float, float], ...] = ()  # of the isotonic function: probability, share of true cells
 
     def __call__(self, probs: np.ndarray) -> np.ndarray:
         if self.kind == "temperature":
@@ -36,8 +36,8 @@ class Repair:
             repaired: np.ndarray = 1 / (1 + np.exp(-np.log(inside / (1 - inside)) / self.temperature))
             return repaired
         if self.kind == "isotonic":
-            given, share = np.array(self.points).T
-            return np.interp(probs, given, share)
+            knots, share = np.array(self.points).T
+            return np.interp(probs, knots, share)
         return np.asarray(probs, dtype=float)
 
     def to_json(self) -> dict[str, Any]:
@@ -45,7 +45,7 @@ class Repair:
 
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Repair:
-        """ValueError where the content is no rising function of probabilities."""
+        """ValueError if the content is not a non-decreasing function of probabilities."""
         made = cls(
             content["kind"], float(content["temperature"]), tuple((float(a), float(b)) for a, b in content["points"])
         )
@@ -60,12 +60,12 @@ class Repair:
 
 
 def find_repair(probs: np.ndarray, true: np.ndarray, rows: np.ndarray | None = None) -> tuple[Repair, dict[str, Any]]:
-    """The best repair of probabilities (C,) beside what came true (C,), and what it changes on examples it was not
-    fitted on. rows (C,): the example of each, where an example has several."""
-    own = np.arange(len(probs)) if rows is None else rows
-    fold = np.random.default_rng(1).permutation(int(own.max()) + 1 if len(own) else 0)[own] % FOLDS
+    """The best repair of probabilities (C,) with their truth (C,), and its effect on examples it was not fitted on.
+    rows (C,): the example of each probability, if an example has several."""
+    example_of = np.arange(len(probs)) if rows is None else rows
+    fold = np.random.default_rng(1).permutation(int(example_of.max()) + 1 if len(example_of) else 0)[example_of] % FOLDS
     tried = {"none": np.asarray(probs, dtype=float)}
-    if len(np.unique(own)) >= FEWEST:
+    if len(np.unique(example_of)) >= FEWEST:
         for kind in ("temperature", "isotonic"):
             tried[kind] = np.empty(len(probs))
             for part in range(FOLDS):
@@ -98,8 +98,8 @@ def fitted(kind: str, probs: np.ndarray, true: np.ndarray) -> Repair:
         from sklearn.isotonic import IsotonicRegression
 
         rising = IsotonicRegression(y_min=0.0, y_max=1.0).fit(probs.astype(float), true.astype(float))
-        given, share = rising.X_thresholds_, rising.y_thresholds_
-        kept = np.unique(np.linspace(0, len(given) - 1, min(KNOTS, len(given))).round().astype(int))
-        points = zip(given[kept].tolist(), share[kept].tolist(), strict=True)
-        return Repair(kind, points=((0.0, 0.0), *((x, y) for x, y in points if x > 0)))  # below the lowest: towards 0
+        knots, share = rising.X_thresholds_, rising.y_thresholds_
+        kept = np.unique(np.linspace(0, len(knots) - 1, min(KNOTS, len(knots))).round().astype(int))
+        points = zip(knots[kept].tolist(), share[kept].tolist(), strict=True)
+        return Repair(kind, points=((0.0, 0.0), *((x, y) for x, y in points if x > 0)))  # from 0 up to the first knot
     return Repair("none")

@@ -1,8 +1,8 @@
-"""How sure a score is, and whether one system is better than another.
+"""Confidence intervals of scores, and paired tests between systems.
 
-Test examples are drawn anew, with replacement, a thousand times; every system is scored on the same draws. They say how
-much a score hangs on which documents happened to be in the test part. They do not say how much it hangs on the seed of
-training: `between_seeds` adds the spread over several seeds.
+Test examples are resampled with replacement a thousand times; every system is scored on the same resamples. The spread
+of a score over resamples shows how much it depends on the choice of test documents. It does not show how much the score
+depends on the seed of training: `between_seeds` adds the spread over several seeds.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ RESAMPLES = 1000
 SEED = 1
 INTERVALS = (*FIVE, "micro_precision", "micro_recall")
 TAILS = (2.5, 97.5)  # percentiles: 95 % lie between them
-AT_ONCE = 20_000_000  # draws times examples, or times labels, held in memory
+AT_ONCE = 20_000_000  # resamples times examples, or times labels, held in memory
 
 
 def resample_weights(examples: int, resamples: int = RESAMPLES, seed: int = SEED) -> np.ndarray:
-    """(R, N): how often each example was drawn. The same for all systems on the same test part."""
+    """(R, N): how often each example is in each resample. The same for all systems on the same test part."""
     generator = np.random.default_rng(seed)
     return generator.multinomial(examples, np.full(examples, 1 / examples), size=resamples).astype(np.float64)
 
 
 def resampled(metric: str, targets: Matrix, predictions: Matrix, weights: np.ndarray) -> np.ndarray:
-    """(R,) the metric on each draw, without drawing: counts of examples are added up with their weights.
+    """(R,) the metric on each resample, from the counts of examples multiplied by their weights.
 
-    A label whose true examples a draw misses, all of them, is left out of its macro-F1. Counted as 0 it would put each
-    draw below the score itself, most of all where a corpus has many labels of one or two test examples."""
+    A label none of whose true examples is in a resample is left out of its macro-F1. Counted as 0 it would lower the
+    score of every resample, above all on a corpus with many labels of one or two test examples."""
     if metric == "macro_f1":
-        truth, given = sparse.csr_array(targets, dtype=np.float64), sparse.csr_array(predictions, dtype=np.float64)
-        hits, true, predicted = weights @ truth.multiply(given).tocsr(), weights @ truth, weights @ given  # (R, L) each
+        truth, answer = sparse.csr_array(targets, dtype=np.float64), sparse.csr_array(predictions, dtype=np.float64)
+        hits, true, predicted = weights @ truth.multiply(answer).tocsr(), weights @ truth, weights @ answer  # (R, L)
         missed = (true == 0) & (truth.sum(axis=0) > 0)
         f1 = np.where(missed, 0.0, _f1(hits, true + predicted))
         return f1.sum(axis=1) / np.maximum((~missed).sum(axis=1), 1)
@@ -53,7 +53,7 @@ def resampled(metric: str, targets: Matrix, predictions: Matrix, weights: np.nda
 
 
 def _micro(metric: str, hits: np.ndarray, wrong: np.ndarray, missed: np.ndarray) -> np.ndarray:
-    """(R,) from the counts of each draw."""
+    """(R,) from the counts of each resample."""
     of = {
         "micro_f1": hits + (wrong + missed) / 2,
         "micro_precision": hits + wrong,
@@ -67,14 +67,14 @@ def _f1(hits: np.ndarray, true_and_predicted: np.ndarray) -> np.ndarray:
 
 
 def interval(drawn: np.ndarray) -> list[float]:
-    """Between these two values lie 95 % of the draws."""
+    """The two values between which 95 % of the resamples lie."""
     return [float(value) for value in np.percentile(drawn, TAILS)]
 
 
 def intervals(
     targets: Matrix, predictions: Mapping[str, Matrix], metrics: Sequence[str] = INTERVALS
 ) -> dict[str, dict[str, list[float]]]:
-    """By name of the predictions and metric. As many draws as fit are made at a time."""
+    """By name of the predictions and metric. Resamples are made in batches of at most `AT_ONCE` numbers."""
     drawn: dict[tuple[str, str], list[np.ndarray]] = {(name, metric): [] for name in predictions for metric in metrics}
     for weights in _draws(*targets.shape):
         for name, metric in drawn:
@@ -83,17 +83,17 @@ def intervals(
 
 
 def _draws(examples: int, labels: int) -> Iterator[np.ndarray]:
-    """`RESAMPLES` rows of weights in all."""
+    """`RESAMPLES` rows of weights in total."""
     size = max(1, min(RESAMPLES, AT_ONCE // max(examples, labels)))
     for start in range(0, RESAMPLES, size):
         yield resample_weights(examples, min(size, RESAMPLES - start), SEED + start)
 
 
 def paired(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix) -> dict[str, Any]:
-    """Our score, the mean over our seeds, less theirs, on the same draws.
+    """Our score (mean over our seeds) minus theirs, on the same resamples.
 
-    `better`: share of draws in which ours is ahead, draws that tie counted half. `p`: twice the share of draws on the
-    side of zero that has fewer, ties on both sides, at most 1 and never 0; systems that predict the same have .5 and 1.
+    `better`: share of resamples in which ours is higher; ties count half. `p`: twice the share of resamples on the less
+    frequent side of zero, with ties on both sides, at most 1 and never 0. Identical predictions have .5 and 1.
     """
     drawn = np.concatenate([_lead(metric, targets, ours, theirs, weights) for weights in _draws(*targets.shape)])
     differences = [scores(targets, one)[metric] - scores(targets, theirs)[metric] for one in ours]
@@ -108,16 +108,16 @@ def paired(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix)
 
 
 def between_seeds(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Sequence[Matrix]) -> dict[str, Any]:
-    """Our mean score over seeds less theirs, with a t test whose variance is the sum of two: that of the difference
-    over draws of the test examples, and that of the means over the seeds of training."""
-    values = [np.array([scores(targets, one)[metric] for one in own]) for own in (ours, theirs)]
+    """Our mean score over seeds minus theirs, with a t test. Its variance is the sum of the variance of the difference
+    over resamples of the test examples and the variance of the means over the seeds of training."""
+    values = [np.array([scores(targets, one)[metric] for one in by_seed]) for by_seed in (ours, theirs)]
     drawn = np.concatenate(
         [
             _mean(metric, targets, ours, weights) - _mean(metric, targets, theirs, weights)
             for weights in _draws(*targets.shape)
         ]
     )  # (R,)
-    spread = float(np.sqrt(drawn.var() + sum(own.var(ddof=1) / len(own) for own in values)))
+    spread = float(np.sqrt(drawn.var() + sum(by_seed.var(ddof=1) / len(by_seed) for by_seed in values)))
     difference = float(values[0].mean() - values[1].mean())
     freedom = len(ours) + len(theirs) - 2
     reach = float(stats.t.ppf(TAILS[1] / 100, freedom)) * spread
@@ -131,5 +131,5 @@ def _mean(metric: str, targets: Matrix, systems: Sequence[Matrix], weights: np.n
 
 def _lead(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: Matrix, weights: np.ndarray) -> np.ndarray:
     drawn = _mean(metric, targets, ours, weights) - resampled(metric, targets, theirs, weights)
-    drawn[np.abs(drawn) < 1e-12] = 0.0  # rounding, not a difference
+    drawn[np.abs(drawn) < 1e-12] = 0.0  # a rounding error, not a difference
     return drawn  # (R,)

@@ -4,11 +4,11 @@ What an empty denominator means:
 
 - A label that is neither true nor predicted anywhere has precision, recall and F1 0, and so has a label that is
   never predicted (precision) or never true (recall): scikit-learn's `zero_division=0`. Micro scores likewise.
-- An example without labels that is predicted to have none is right: its precision, recall and F1 are 1.
+- An example without labels that is predicted to have none is correct: its precision, recall and F1 are 1.
   If only one of the two sets is empty, all three are 0.
 
-Labels never seen in training cannot be predicted. They stay in the evaluation and count as misses: leaving them out
-would make a corpus look easier the less of it was trained on.
+Labels never seen in training cannot be predicted. They stay in the evaluation and count as misses: without
+them a corpus would look easier after training on less of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIVE = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accura
 
 
 def scores(targets: Matrix, predictions: Matrix) -> dict[str, float]:
-    """Every score of (N, L) predictions; the paper's five first, then their average, then what explains them."""
+    """Every score of (N, L) predictions; the paper's five first, then their average, then further scores."""
     labels, examples = count(targets, predictions)
     everything = labels.pooled()
     five = {

@@ -1,4 +1,4 @@
-"""What a model reaches on the examples it is surest of, where it may leave the others to a person."""
+"""Selective prediction: scores on the examples with the highest confidence, when the others are left unanswered."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 STEPS = 50  # points of the curve
-WANTED = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)  # subset accuracies that are looked for
+WANTED = (0.99, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)  # subset accuracies that are reported
 
 
 def answered_curve(sure: np.ndarray, right: np.ndarray, example_f1: np.ndarray) -> list[dict[str, float]]:
-    """Quality on the surest share of the examples, from all of them down; ties are answered together.
+    """Scores on the examples with the highest confidence, from all examples downwards; ties are answered together.
 
-    sure (N,) the probability a prediction was given; right (N,) whether the set is; example_f1 (N,)."""
+    sure (N,) the probability of the predicted set; right (N,) whether the set is correct; example_f1 (N,)."""
     order = np.argsort(-sure, kind="stable")
     falling, total = sure[order], len(sure)
-    last = np.append(falling[:-1] > falling[1:], True)  # (N,) the last of those that are equally sure
+    last = np.append(falling[:-1] > falling[1:], True)  # (N,) the last of those with equal confidence
     ends = np.flatnonzero(last)
     wanted = np.ceil(np.arange(1, STEPS + 1) / STEPS * total) - 1
     chosen = np.unique(ends[np.minimum(np.searchsorted(ends, wanted), len(ends) - 1)])[::-1]
@@ -33,11 +33,11 @@ def answered_curve(sure: np.ndarray, right: np.ndarray, example_f1: np.ndarray) 
 
 
 def reached(curve: list[dict[str, float]], wanted: tuple[float, ...] = WANTED) -> list[dict[str, Any]]:
-    """For every subset accuracy, the largest share of examples on which it is reached. Those that all examples reach,
-    or none, are left out."""
-    found = []
+    """For every subset accuracy, the largest share of examples that reaches it. Levels that all examples reach, or no
+    share does, are left out."""
+    reached_levels = []
     for level in wanted:
         enough = [row for row in curve if row["subset_accuracy"] >= level]
         if enough and enough[0] is not curve[0]:
-            found.append({"wanted": level, **enough[0]})
-    return found
+            reached_levels.append({"wanted": level, **enough[0]})
+    return reached_levels

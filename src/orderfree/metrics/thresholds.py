@@ -1,4 +1,4 @@
-"""The probability from which a label counts as predicted, chosen on held-out data."""
+"""The probability at which a label is predicted, chosen on held-out data."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     """The one threshold for all labels at which `probs >= threshold` has the highest micro-F1, and that micro-F1.
 
     Exact: micro-F1 changes only where the threshold passes a score, so every cut between two neighbouring distinct
-    scores is tried, at the cost of one sort. The threshold lies midway between them, to leave both sides room for
-    rounding. Equally good cuts are decided by nearness to 0.5."""
+    scores is tried, at the cost of one sort. The threshold lies midway between them, so that rounding does not matter.
+    Among equally good cuts the one nearest to 0.5 is chosen."""
     if metric != "micro_f1":
         raise ConfigError(f"a threshold can be chosen for micro_f1 only, not for {metric!r}.")
     if probs.shape != targets.shape:
@@ -25,13 +25,13 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
     if np.isnan(scores).any():
         raise ValueError("probs hold NaN.")
     positives = int(truth.sum())
-    if positives == 0:  # nothing to choose by: every threshold scores 0
+    if positives == 0:  # every threshold scores 0
         return NEUTRAL, 0.0
 
     order = np.argsort(-scores)
     scores = scores[order]
-    is_cut = np.append(scores[:-1] > scores[1:], True)  # equal scores stand on the same side of any threshold
-    predicted = np.flatnonzero(is_cut) + 1  # (C,) how many are above each cut
+    is_cut = np.append(scores[:-1] > scores[1:], True)  # equal scores are on the same side of any threshold
+    predicted = np.flatnonzero(is_cut) + 1  # (C,) number of scores above each cut
     hits = np.cumsum(truth[order])[is_cut]
     micro_f1 = 2 * hits / (predicted + positives)
 
@@ -42,8 +42,8 @@ def best_threshold(probs: np.ndarray, targets: Matrix, metric: str = "micro_f1")
 
 
 def precision_recall(probs: np.ndarray, targets: Matrix, steps: int = 50) -> list[dict[str, float]]:
-    """Micro-averaged precision and recall of `probs >= threshold` at thresholds from 0 to 1. Where nothing reaches a
-    threshold there is no precision, and the row is left out."""
+    """Micro-averaged precision and recall of `probs >= threshold` at thresholds from 0 to 1. A threshold that no
+    probability reaches has no precision and is left out."""
     truth = (targets if isinstance(targets, np.ndarray) else targets.toarray()).astype(bool)  # (N, L)
     reached = np.sort(probs.ravel())
     hit = np.sort(probs[truth])
@@ -58,14 +58,13 @@ def precision_recall(probs: np.ndarray, targets: Matrix, steps: int = 50) -> lis
 
 
 def label_thresholds(probs: np.ndarray, targets: Matrix, shared: float, strength: float) -> np.ndarray:
-    """(L,) the threshold at which each label's own F1 is highest, drawn towards `shared`: by as much as if `strength`
-    more positives had voted for that. A label with few positives stays near it, one without any is left there.
-
-    Drawn on the scale of log-odds, where a step means the same near 0 and near 1/2."""
+    """(L,) the threshold at which each label's own F1 is highest, shrunk towards `shared`: `strength` is the number
+    of positives at which both have the same weight. A label with few positives stays near `shared`, a label without
+    positives gets it. Shrinkage is on the scale of log-odds, on which steps near 0 and near 1/2 are comparable."""
     positives = np.asarray(targets.sum(axis=0)).ravel()  # (L,)
-    own = np.array([best_threshold(probs[:, [label]], targets[:, [label]])[0] for label in range(probs.shape[1])])
+    best = np.array([best_threshold(probs[:, [label]], targets[:, [label]])[0] for label in range(probs.shape[1])])
     share = positives / (positives + strength)  # (L,)
-    return _probability(share * _log_odds(own) + (1 - share) * _log_odds(np.array(shared)))
+    return _probability(share * _log_odds(best) + (1 - share) * _log_odds(np.array(shared)))
 
 
 def _log_odds(probs: np.ndarray) -> np.ndarray:
@@ -91,18 +90,18 @@ CANDIDATES = 60
 
 
 def candidate_thresholds(probs: np.ndarray, targets: Matrix) -> np.ndarray:
-    """Thresholds worth trying for any metric: the best for micro-F1, and some around it on both sides. Of those that
-    no probability lies between, which decide alike, the lowest."""
+    """Candidate thresholds for any metric: the best for micro-F1 and a grid on the scale of log-odds. Of thresholds
+    without a probability between them, which give the same decisions, only the lowest."""
     best, _ = best_threshold(probs, targets)
     odds = np.linspace(-5.0, 4.0, CANDIDATES)
     tried = np.unique(np.append(_probability(odds), best))
-    below = np.searchsorted(np.sort(probs, axis=None), tried.astype(probs.dtype))  # how many each leaves out
+    below = np.searchsorted(np.sort(probs, axis=None), tried.astype(probs.dtype))  # number of probabilities below each
     return tried[np.unique(below, return_index=True)[1]]
 
 
 def _midway(distinct: np.ndarray) -> np.ndarray:
-    """Thresholds just admitting each of the falling scores; the lowest score's lower neighbour is 0."""
+    """Thresholds that just admit each of the falling scores; the lower neighbour of the lowest score is 0."""
     below = np.append(distinct[1:], np.minimum(distinct[-1], 0)).astype(distinct.dtype)
     middle = below + (distinct - below) / 2
-    # Between neighbouring floats there is no middle: it rounds onto one of them, and may only be the upper.
+    # The middle of two neighbouring floats rounds to one of them; it must be the upper one.
     return np.where(middle > below, middle, distinct)

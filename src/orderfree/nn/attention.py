@@ -18,8 +18,8 @@ class Attention(nn.Module):
     def forward(self, query: Tensor, states: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """query (R, K, D), states (B, T, H), mask (B, T) -> context (R, K, H), weights (R, K, T).
 
-        R is B, or B x W in a beam: the W rows of one input lie side by side, so that a view puts all their queries
-        beside that input's states and the states are never repeated (B = 2, W = 2: rows 0, 1 | 2, 3 -> inputs 0 | 1).
+        R is B, or B x W in a beam: the W rows of one input are adjacent, so that a view groups their queries by input
+        and the states are never repeated (B = 2, W = 2: rows 0, 1 | 2, 3 -> inputs 0 | 1).
         """
         rows, steps, _ = query.shape
         inputs, tokens, size = states.shape

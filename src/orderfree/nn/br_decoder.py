@@ -1,4 +1,5 @@
-"""The binary-relevance decoder D_br: every label on its own (Eq. 6). Add one by registering a subclass of `BRPart`."""
+"""The binary-relevance decoder D_br: an independent decision for each label (Eq. 6). To add one, register a subclass
+of `BRPart`."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..config import ModelConfig
-from ..registry import Registry
+from ..system.registry import Registry
 from ..types import EncoderOutput
 from .attention import Attention
 
@@ -18,7 +19,7 @@ class BRPart(nn.Module):
     """A binary-relevance decoder: EncoderOutput -> logits (B, L)."""
 
     needs_scores: ClassVar[bool] = False  # True: the encoder must score labels
-    repeats_scores: ClassVar[bool] = False  # True: it gives these scores as they are
+    repeats_scores: ClassVar[bool] = False  # True: it outputs these scores unchanged
 
     @classmethod
     def from_config(cls, settings: ModelConfig, num_labels: int, state_size: int) -> Self:
@@ -30,7 +31,7 @@ br_decoders: Registry[type[BRPart]] = Registry("binary-relevance decoder")
 
 @br_decoders.register("scores")
 class GivenScores(BRPart):
-    """The encoder's own label scores as they are (row "SVM")."""
+    """The encoder's label scores, unchanged (row "SVM")."""
 
     needs_scores: ClassVar[bool] = True
     repeats_scores: ClassVar[bool] = True
@@ -45,12 +46,12 @@ class GivenScores(BRPart):
 
 @br_decoders.register("output")
 class SummaryOutput(BRPart):
-    """sigmoid(W h_m + b): the output layer of an encoder that was designed to end in one (audio)."""
+    """sigmoid(W h_m + b): the output layer of an encoder designed with one (audio)."""
 
     def __init__(self, num_labels: int, state_size: int) -> None:
         super().__init__()
         self.output = nn.Linear(state_size, num_labels)
-        # about one label an example at first: hundreds of updates would go into learning that most are absent
+        # about one label per example at first; otherwise hundreds of updates only teach that most labels are absent
         nn.init.constant_(self.output.bias, -math.log(num_labels))
 
     @classmethod
@@ -63,7 +64,7 @@ class SummaryOutput(BRPart):
 
 @br_decoders.register("mlp")
 class BRDecoder(BRPart):
-    """p_br = sigmoid(W_br [MLP(h_m); c_br]), c_br attended to with the MLP's output as the query."""
+    """p_br = sigmoid(W_br [MLP(h_m); c_br]), c_br from attention with the MLP's output as the query."""
 
     def __init__(
         self, num_labels: int, state_size: int, hidden: int, layers: int, dropout: float, batch_norm: bool
@@ -96,7 +97,7 @@ class BRDecoder(BRPart):
 
 @br_decoders.register("residual")
 class ResidualBRDecoder(BRDecoder):
-    """The encoder's own label scores as log-odds, and what the decoder adds to them: nothing at first."""
+    """The encoder's label scores as log-odds, plus a correction by the decoder, which is zero at first."""
 
     needs_scores: ClassVar[bool] = True
 
@@ -113,7 +114,7 @@ class ResidualBRDecoder(BRDecoder):
 
 
 def label_logits(output: nn.Linear, summary: Tensor, labels: Tensor | None) -> Tensor:
-    """summary (B, D) -> logits (B, L), or (B, C) of the candidates `labels` (B, C) only."""
+    """summary (B, D) -> logits (B, L), or (B, C) for the candidates `labels` (B, C) only."""
     if labels is None:
         logits: Tensor = output(summary)
         return logits
@@ -125,8 +126,9 @@ NEWTON_STEPS = 25
 
 
 class Calibration(nn.Module):
-    """Margins to log-odds (Platt 1999): one scale and one offset for all labels. With a pair for each, rare labels were
-    talked down, and every metric was lower on Reuters' validation part (docs/explain/experiments.md)."""
+    """Margins to log-odds (Platt 1999): one scale and one offset for all labels. With a pair per label, the
+    probabilities of rare labels were too low, and so was every metric on Reuters' validation part
+    (docs/explain/experiments.md)."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,10 +136,10 @@ class Calibration(nn.Module):
         self.offset = nn.Parameter(torch.zeros(1))
 
     def fit(self, scores: Tensor, targets: Tensor, weights: Tensor | None = None) -> None:
-        """Starts at the likeliest pair for scores (N, L) of classifiers that have not seen these examples: how long
-        margins are depends on C. Newton's method on the logistic loss. Where higher scores do not make a label
-        likelier, as on a handful of examples, it stays where it is: upside down it would do harm.
-        weights (N, 1) or (N, L): how much each score counts."""
+        """Fits scale and offset to scores (N, L) of classifiers that have not seen these examples, because the size of
+        margins depends on C. Newton's method on the logistic loss. If higher scores do not make a label more likely, as
+        may happen on a handful of examples, both keep their values: a negative scale would reverse the ranking.
+        weights (N, 1) or (N, L): the weight of each score."""
         margins, truth = scores.double().flatten(), targets.double().flatten()
         counted = torch.ones_like(truth) if weights is None else weights.double().expand_as(scores).flatten()
         spread = margins.std().clamp(min=1e-9)

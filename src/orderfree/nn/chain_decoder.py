@@ -1,4 +1,4 @@
-"""Probabilistic classifier chain: one binary classifier a label, each reading the labels before it."""
+"""Probabilistic classifier chain: one binary classifier per label, each with the earlier labels as input."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ class ChainDecoder(nn.Module):
     """P(y | x) = prod_i P(y_i | x, y_1 … y_i-1), from frequent labels to rare.
 
     Reference: Dembczynski et al., "Bayes Optimal Multilabel Classification via Probabilistic Classifier Chains", ICML
-    2010; Read et al., 2009. The paper starts from there.
+    2010; Read et al., 2009. The paper builds on it.
 
-    The chain says "no" to most labels. Seen as a sequence of those it says "yes" to, the next label is k with
-    probability p_k * prod_i (1 - p_i) over the labels i between the last one and k, and <eos> takes what is left.
-    So maximum likelihood and beam search are those of every other label decoder, over the same distribution of sets.
+    The chain rejects most labels. As a sequence of the labels that it accepts, the next label is k with probability
+    p_k * prod_i (1 - p_i) over the labels i between the last one and k, and <eos> has the remaining probability.
+    Maximum likelihood and beam search are therefore those of every other label decoder, with the same distribution
+    over sets.
 
-    In the state, `hidden` (1, R, L) holds what the input says of each label, `cell` (1, R, L) the labels chosen so far.
+    In the state, `hidden` (1, R, L) holds the score of each label given the input, `cell` (1, R, L) the labels chosen
+    so far.
     """
 
     needs_scores: ClassVar[bool] = False
@@ -54,14 +56,14 @@ class ChainDecoder(nn.Module):
         return DecoderState(scores, torch.zeros_like(scores), encoded.states, encoded.mask)
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """inputs (R, K): y_t-1 at each step -> log-probabilities of what comes next (R, K, L + 1)."""
-        named = F.one_hot(inputs, self.num_labels + 1)[..., :-1]  # (R, K, L); the start symbol is no label
-        chosen = (state.cell[0][:, None] + named.cumsum(dim=1)).clamp(max=1)  # (R, K, L)
+        """inputs (R, K): y_t-1 at each step -> log-probabilities of the next label (R, K, L + 1)."""
+        one_hot = F.one_hot(inputs, self.num_labels + 1)[..., :-1]  # (R, K, L); the start symbol is no label
+        chosen = (state.cell[0][:, None] + one_hot.cumsum(dim=1)).clamp(max=1)  # (R, K, L)
         scores = state.hidden[0][:, None] + chosen @ self.influence.tril(-1).T  # (R, K, L)
-        # a label is ahead if no chosen one stands at its place or behind
+        # a label is ahead if neither it nor a later label has been chosen
         ahead = chosen.flip(-1).cumsum(dim=-1).flip(-1) == 0  # (R, K, L)
         no = F.logsigmoid(-scores) * ahead  # (R, K, L)
-        skipped = no.cumsum(dim=-1)  # (R, K, L) log-probability of saying no up to and including each label
+        skipped = no.cumsum(dim=-1)  # (R, K, L) log-probability of rejecting all labels up to and including each
         next_label = (F.logsigmoid(scores) + skipped - no).masked_fill(~ahead, IMPOSSIBLE)
         logits = torch.cat([next_label, skipped[..., -1:]], dim=-1)  # (R, K, L + 1)
         return logits, replace(state, cell=chosen[:, -1][None])

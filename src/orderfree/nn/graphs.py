@@ -1,11 +1,11 @@
 """An exported network: the parts of `OrderFreeModel` as ONNX graphs, run by ONNX Runtime.
 
-encoder.onnx   what the featurizer makes -> states, mask, final_hidden, and scores where the encoder has some
-start.onnx     these -> hidden, cell, and what a decoder remembers besides
+encoder.onnx   output of the featurizer -> states, mask, final_hidden, and scores if the encoder has scores
+start.onnx     these -> hidden, cell, and further state of the decoder
 step.onnx      previous label, hidden, cell, states, mask, … -> logits, hidden, cell, …
 br.onnx        states, mask, final_hidden, scores -> binary-relevance logits
 
-Each part has the face of the module it was exported from, so rollouts and searches cannot tell them apart.
+Each part has the interface of the module it was exported from, so rollouts and searches can use either.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from .model import OrderFreeModel
 ENCODER, START, STEP, BR = "encoder.onnx", "start.onnx", "step.onnx", "br.onnx"
 GRAPHS = (ENCODER, START, STEP, BR)
 ENCODED = ("states", "mask", "final_hidden", "scores")
-# of what a graph makes; what a decoder remembers besides may be anything
+# types of outputs; further state of a decoder may have any type
 NUMBERS = ("states", "final_hidden", "scores", "hidden", "cell", "logits")
 TYPES = {"mask": torch.bool, **dict.fromkeys(NUMBERS, torch.float32)}
 
 
 def named_inputs(inputs: EncoderInput) -> dict[str, Tensor]:
-    """The tensors of what an encoder is fed, by name; of several encoders side by side, `part.name`."""
+    """The tensors of an encoder's input, by name; with several encoders in parallel, `part.name`."""
     if isinstance(inputs, HybridInput):
-        return {f"{part}.{n}": t for part, own in inputs.parts.items() for n, t in named_inputs(own).items()}
-    given = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
-    return {name: tensor for name, tensor in given.items() if tensor is not None}
+        return {f"{part}.{n}": t for part, fed in inputs.parts.items() for n, t in named_inputs(fed).items()}
+    tensors = {field.name: getattr(inputs, field.name) for field in fields(inputs)}
+    return {name: tensor for name, tensor in tensors.items() if tensor is not None}
 
 
 def named_outputs(encoded: EncoderOutput) -> dict[str, Tensor]:
@@ -44,8 +44,8 @@ def named_outputs(encoded: EncoderOutput) -> dict[str, Tensor]:
 
 
 class Graph:
-    """One ONNX file. Tensors go in and out by name, without being copied. A file that is not of this model is refused
-    in one sentence, when it is opened or when it is first run."""
+    """One ONNX file. Inputs and outputs are tensors by name and are not copied. A file that is not part of the model is
+    refused in one sentence, when it is opened or when it is first run."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -65,11 +65,11 @@ class Graph:
             self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # the library raises nothing narrower
             raise self.misfit(f"cannot be read ({_first_line(error)})") from None
-        self.inputs = [given.name for given in self.session.get_inputs()]
+        self.inputs = [node.name for node in self.session.get_inputs()]
         self.outputs = [made.name for made in self.session.get_outputs()]
 
     def width(self, output: str) -> Any:
-        """The last size of an output: a number where the graph fixes it."""
+        """The last size of an output: a number if the graph fixes it."""
         return {made.name: made.shape[-1] for made in self.session.get_outputs()}.get(output)
 
     def misfit(self, reason: str) -> ModelDirectoryError:
@@ -83,11 +83,11 @@ class Graph:
             made = self.session.run(None, fed)
         except Exception as error:  # the library raises nothing narrower
             raise self.misfit(f"cannot be run ({_first_line(error)})") from None
-        found = {name: torch.from_numpy(values) for name, values in zip(self.outputs, made, strict=True)}
-        for name, values in found.items():
+        outputs = {name: torch.from_numpy(values) for name, values in zip(self.outputs, made, strict=True)}
+        for name, values in outputs.items():
             if values.dtype != TYPES.get(name.removesuffix("_next"), values.dtype):
                 raise self.misfit(f"makes {name!r} of type {values.dtype}")
-        return found
+        return outputs
 
     def expect(self, made: dict[str, Tensor], shapes: dict[str, tuple[int | None, ...]]) -> None:
         """Refuses outputs that are missing or of another shape; None: any size."""
@@ -103,8 +103,8 @@ def _first_line(error: Exception) -> str:
 
 
 def _check_numbers(path: Path) -> None:
-    """Refuses a graph whose numbers lie in other files, which no manifest vouches for, or are not finite. A single
-    infinite number is what is added where a label is not allowed."""
+    """Refuses a graph whose weights are in other files, which are not in the manifest, or are not finite. A single
+    infinite number is allowed: it masks labels."""
     import numpy as np
     import onnx
     from onnx.external_data_helper import uses_external_data
@@ -176,15 +176,15 @@ class GraphLabelDecoder(nn.Module):
         return replace(state, extra=tuple(made.values()))
 
     def step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """previous (R,) -> logits (R, L + 1) and the next state. Inside, R rows are (B, W): a graph cannot be told
-        that one size is a multiple of another."""
+        """previous (R,) -> logits (R, L + 1) and the next state. The graph takes the R rows as (B, W), because
+        it cannot express that one size is a multiple of another."""
         rows, inputs = len(previous), len(state.mask)
         apart = (inputs, rows // inputs)  # (B, W)
         hidden, cell = (values.unflatten(1, apart) for values in (state.hidden, state.cell))  # (layers, B, W, D)
         extra = {f"extra_{i}": values.unflatten(0, apart) for i, values in enumerate(state.extra)}  # (B, W, …)
-        given: dict[str, Any] = {"hidden": hidden, "cell": cell, "memory": state.memory, "mask": state.mask, **extra}
-        made = self.stepping({"previous": previous.view(apart), **given})
-        after = {f"{name}_next": tuple(values.shape) for name, values in given.items()}
+        before: dict[str, Any] = {"hidden": hidden, "cell": cell, "memory": state.memory, "mask": state.mask, **extra}
+        made = self.stepping({"previous": previous.view(apart), **before})
+        after = {f"{name}_next": tuple(values.shape) for name, values in before.items()}
         del after["memory_next"], after["mask_next"]
         self.stepping.expect(made, {"logits": (*apart, self.num_labels + 1), **after})
         logits, hidden, cell = made.pop("logits"), made.pop("hidden_next"), made.pop("cell_next")
@@ -197,16 +197,16 @@ class GraphLabelDecoder(nn.Module):
         return logits.flatten(0, 1), state
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """inputs (R, K) -> logits (R, K, L + 1): one step after the other, which is all the graph can do."""
+        """inputs (R, K) -> logits (R, K, L + 1): one step at a time, because the graph holds a single step."""
         logits = []
         for previous in inputs.unbind(dim=1):
-            found, state = self.step(previous, state)
-            logits.append(found)
+            step_logits, state = self.step(previous, state)
+            logits.append(step_logits)
         return torch.stack(logits, dim=1), state
 
 
 class GraphModel(OrderFreeModel):
-    """The whole network from the graphs of a model directory."""
+    """The network made of the graphs of a model directory."""
 
     def __init__(self, files: ListedFiles, num_labels: int, parameters: int) -> None:
         decoder: Any = GraphLabelDecoder(files / START, files / STEP, num_labels) if STEP in files else None

@@ -1,4 +1,4 @@
-"""The RNN decoder D_rnn: an LSTM with attention that emits one label after another (Eq. 2-3), and the registry of all
+"""The RNN decoder D_rnn: an LSTM with attention that generates one label per step (Eq. 2-3), and the registry of all
 label decoders: `@label_decoders.register("lstm")`."""
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ..config import ModelConfig
-from ..registry import Registry
+from ..system.registry import Registry
 from ..types import DecoderState, EncoderOutput, full_precision
 from .attention import Attention
 
 
 class SequenceDecoder(Protocol):
-    """A label decoder: what it declares, and what rollouts, searches and training call."""
+    """A label decoder: its declarations, and the methods that rollouts, searches and training call."""
 
-    needs_scores: ClassVar[bool]  # it corrects label scores, so the encoder must have some
-    reads_all_labels: ClassVar[bool]  # it cannot be trained on some of the labels (objective.sampled_labels)
+    needs_scores: ClassVar[bool]  # it corrects label scores, so the encoder must score labels
+    reads_all_labels: ClassVar[bool]  # it cannot be trained on a sample of the labels (objective.sampled_labels)
     fixed_order: ClassVar[bool]  # it generates labels from frequent to rare only: maximum likelihood trains it
     num_labels: int
 
@@ -46,9 +46,9 @@ label_decoders: Registry[type[SequenceDecoder]] = Registry("label decoder")
 
 @label_decoders.register("lstm")
 class LabelDecoder(nn.Module):
-    """`unroll` runs any number of steps whose inputs are known; `step` is its one-step case, driven by rollouts and
-    searches. The attention reads the LSTM's output and is not fed back, so known inputs run through all steps in one
-    call, and the encoder's states are read once instead of once a step."""
+    """`unroll` runs any number of steps whose inputs are known; `step` is the case of one step, called by rollouts and
+    searches. The attention reads the LSTM's output and is not fed back, so all steps with known inputs run in one call,
+    and the encoder's states are read once instead of once per step."""
 
     needs_scores: ClassVar[bool] = False
     reads_all_labels: ClassVar[bool] = False
@@ -91,14 +91,14 @@ class LabelDecoder(nn.Module):
 
     @property
     def first_stage(self) -> LabelDecoder:
-        """What a second objective trains: the decoder itself, unless it stands on another one."""
+        """The decoder that a second objective trains: this one, unless it is built on another decoder."""
         return self
 
     def start(self, encoded: EncoderOutput) -> DecoderState:
         """h_0^d = h_m^e, layer by layer; decoder layers beyond the encoder's start at zero, and so do all cells.
 
-        The released code also hands over the cells. A masked encoder does not have them at each row's own end (an
-        LSTM kernel only returns those of the last padded step), and the paper speaks of the hidden state only.
+        The released code also copies the cells. A masked encoder does not have them at the end of each row (an LSTM
+        kernel returns only those of the last padded step), and the paper mentions the hidden state only.
         """
         depth = min(self.layers, encoded.final_hidden.shape[0])
         top = self.bridge(encoded.final_hidden[-depth:])  # (depth, B, D)
@@ -117,7 +117,7 @@ class LabelDecoder(nn.Module):
         return logits, replace(state, hidden=hidden, cell=cell)
 
     def recur(self, embedded: Tensor, state: DecoderState) -> tuple[Tensor, Tensor, Tensor]:
-        """The recurrent layers: outputs (R, K, D), then the last hidden states and cells; a GRU leaves cells alone."""
+        """The recurrent layers: outputs (R, K, D), then the last hidden states and cells; a GRU keeps the cells."""
         if isinstance(self.recurrent, nn.LSTM):
             output, (hidden, cell) = self.recurrent(embedded, (state.hidden, state.cell))
             return output, hidden, cell
@@ -125,7 +125,7 @@ class LabelDecoder(nn.Module):
         return output, hidden, state.cell
 
     def attend(self, output: Tensor, state: DecoderState) -> tuple[Tensor, Tensor]:
-        """What the recurrent layers say and what the input says -> logits (R, K, L + 1), context (R, K, H)."""
+        """Outputs of the recurrent layers, attention to the input -> logits (R, K, L + 1), context (R, K, H)."""
         context, _ = self.attention(output, state.memory, state.mask)  # (R, K, H)
         combined = torch.tanh(self.combine(torch.cat([context, output], dim=-1)))  # (R, K, D)
         return scored(self.output, self.dropout(combined), state.actions), context
@@ -145,7 +145,7 @@ def model_ids(inputs: Tensor, actions: Tensor | None) -> Tensor:
 
 
 def scored(output: nn.Linear, combined: Tensor, actions: Tensor | None) -> Tensor:
-    """combined (R, K, D) -> logits (R, K, L + 1); with actions (B, C + 1), R = B x W, of these only: (R, K, C + 1)."""
+    """combined (R, K, D) -> logits (R, K, L + 1); with actions (B, C + 1), R = B x W, only for these: (R, K, C + 1)."""
     if actions is None:
         logits: Tensor = output(combined)
         return logits
@@ -155,36 +155,36 @@ def scored(output: nn.Linear, combined: Tensor, actions: Tensor | None) -> Tenso
     return torch.baddbmm(bias[:, None], together, weights.transpose(1, 2)).view(rows, steps, -1)
 
 
-COPYING = 16  # multiplications in the time it takes to copy one number of the encoder's states, there and back
-SPARED = 1 / 32  # of all steps: a cut that saves less is not made, for small groups run slower
+COPYING = 16  # multiplications in the time of copying one number of the encoder's states and its gradient
+SPARED = 1 / 32  # of all steps: smaller savings are not worth a cut, because small groups run slower
 
 
 def unroll_active(decoder: SequenceDecoder, inputs: Tensor, active: Tensor, state: DecoderState) -> Tensor:
-    """Logits (B, K, L + 1) of sequences that end early; zero after their end, where nothing is learned.
+    """Logits (B, K, L + 1) of sequences that end early; zero after their end, where there is no loss.
 
-    A few long sequences among many short ones would run all of them to their end. Where it pays, rows are grouped by
-    length, and each group runs to its own end only."""
+    A few long sequences would make all others run to the same length. If the saving outweighs the copying, rows are
+    grouped by length, and each group runs only to its own maximum."""
     rows, steps = active.shape
     lengths = active.sum(dim=1)  # (B,)
     groups = group_by_length(torch.bincount(lengths, minlength=steps + 1).tolist(), SPARED * rows * steps)
     saved = rows * steps - sum(size * last for size, _, last in groups)
-    weights = sum(parameter.numel() for parameter in decoder.parameters())  # about what a step of a row multiplies by
+    weights = sum(parameter.numel() for parameter in decoder.parameters())  # about the multiplications of a step
     if saved * weights <= COPYING * state.memory.numel():
         return full_precision(decoder.unroll(inputs, state)[0])
     actions = decoder.num_labels + 1 if state.actions is None else state.actions.shape[1]
     logits = full_precision(state.hidden.new_zeros(rows, steps, actions))  # (B, K, L + 1)
     for _, first, last in groups:
         kept = ((lengths >= first) & (lengths <= last)).nonzero()[:, 0]  # (b,)
-        found, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
-        logits[kept, :last] = full_precision(found)
+        group_logits, _ = decoder.unroll(inputs[kept, :last], state.select(kept, kept))  # (b, k, L + 1)
+        logits[kept, :last] = full_precision(group_logits)
     return logits
 
 
 def group_by_length(counts: list[int], spared: float, first: int = 0) -> list[tuple[int, int, int]]:
-    """Rows of each length from 0, and steps a cut must save -> groups (rows, shortest, longest) of those from `first`.
+    """Rows of each length from 0, and steps a cut must save -> groups (rows, shortest, longest) from `first` on.
 
-    A cut at length k spares every row up to k the steps from there to the longest; the best cut is made, then the best
-    of either side, for as long as it is worth it."""
+    A cut at length k saves every row up to k the steps from k to the longest. The best cut is made first, then the best
+    cut of either side, as long as it saves enough."""
     longest = len(counts) - 1
     ended = list(accumulate(counts[first:]))
     saved = [rows * (longest - length) for length, rows in enumerate(ended, start=first)]

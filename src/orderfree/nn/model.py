@@ -10,7 +10,7 @@ from .label_decoder import LabelDecoder
 
 
 class OrderFreeModel(nn.Module):
-    """An encoder under a label decoder, a binary-relevance decoder, or both. `training/step.py` runs it in training,
+    """An encoder with a label decoder, a binary-relevance decoder, or both. `training/step.py` runs it in training,
     `inference.py` in prediction."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A label decoder for one batch of training with only some labels to choose from (sampled softmax)."""
+"""A label decoder restricted to a sample of the labels, for one batch of training (sampled softmax)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .label_decoder import LabelDecoder
 
 
 def narrowed(decoder: LabelDecoder, candidates: Candidates) -> LabelDecoder:
-    """The same decoder over C of its L labels, numbered 0 … C - 1, and <eos>. Its weights are the decoder's own: a
-    gradient of this one is a gradient of that one, on the rows of the labels that are left."""
-    own = torch.tensor([decoder.num_labels], device=candidates.labels.device)  # start symbol and <eos>
-    rows = torch.cat([candidates.labels, own])  # (C + 1,)
+    """The same decoder over C of its L labels, numbered 0 … C - 1, and <eos>. It shares the decoder's weights:
+    its gradient is the decoder's gradient, on the rows of the remaining labels."""
+    end = torch.tensor([decoder.num_labels], device=candidates.labels.device)  # start symbol and <eos>
+    rows = torch.cat([candidates.labels, end])  # (C + 1,)
     view = copy.copy(decoder)
-    view._modules = dict(decoder._modules)  # a shallow copy shares even this table
+    view._modules = dict(decoder._modules)  # a shallow copy would share this dictionary
     view.num_labels = len(candidates.labels)
     view._modules["embed"] = _SomeRows(decoder.embed, rows)
     view._modules["output"] = _SomeOutputs(decoder.output, rows, F.pad(candidates.stands_for.log(), (0, 1)))

@@ -1,4 +1,4 @@
-"""A label decoder that corrects linear classifiers instead of learning everything anew."""
+"""A label decoder that corrects the scores of linear classifiers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..types import DecoderState, EncoderOutput
 from .br_decoder import Calibration, given_scores
 from .label_decoder import LabelDecoder, label_decoders
 
-TAKEN = -1e9  # logit of a label already in the set; finite: 0 times it is 0
+TAKEN = -1e9  # logit of a label already in the set; finite, because 0 * -inf is not a number
 
 
 @label_decoders.register("residual")
 class ResidualDecoder(LabelDecoder):
-    """o_t = calibrated label scores, a constant for <eos>, and what the LSTM adds: nothing at first.
+    """o_t = calibrated label scores, a constant for <eos>, plus the output of the LSTM, which is zero at first.
 
-    Before any training it takes labels by falling score and stops where the sum of what is left is small: a threshold.
-    What it learns besides is what the labels taken so far say of the others. A freely learned decoder on the same
-    scores was behind the linear model it stood on (docs/explain/experiments.md).
+    Before training it generates labels by falling score and stops when the remaining scores are small: a threshold.
+    Training adds the dependence on the labels generated so far. A decoder that learned freely from the same
+    scores was worse than the linear model that it was built on (docs/explain/experiments.md).
 
-    Labels already taken get no probability in the loss either (the paper: in the search only, Eq. 4): their scores stay
-    high, and the LSTM would have to learn to take them away.
+    Labels already taken are masked in the loss, too (in the paper only in the search, Eq. 4): their scores stay high,
+    and the LSTM would have to learn to subtract them.
 
     `extra` of the state: base logits (R, L + 1), labels taken so far (R, L + 1).
     """
@@ -47,8 +47,8 @@ class ResidualDecoder(LabelDecoder):
 
     def unroll(self, inputs: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         base, before = state.extra
-        named = F.one_hot(inputs, base.shape[1]).cumsum(dim=1) > 0  # (R, K, L + 1)
-        taken = before[:, None] | named
+        generated = F.one_hot(inputs, base.shape[1]).cumsum(dim=1) > 0  # (R, K, L + 1)
+        taken = before[:, None] | generated
         taken[..., -1] = False  # the start symbol is no label
         residual, state = super().unroll(inputs, state)  # (R, K, L + 1)
         logits = (base[:, None] + residual).masked_fill(taken, TAKEN)

@@ -1,4 +1,4 @@
-"""Seq2Set's label decoder: a set decoder that stands on a sequence decoder (row "Seq2set")."""
+"""Seq2Set's label decoder: a set decoder on top of a sequence decoder (row "Seq2set")."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..decoding.rollout import RolloutTask, policies, roll_out
 from ..types import DecoderState, EncoderOutput, Rollout
 from .label_decoder import LabelDecoder, label_decoders
 
-LONGEST = 25  # labels the sequence decoder may name
+LONGEST = 25  # maximum number of labels of the sequence decoder
 
 
 @label_decoders.register("seq2set")
 class Seq2SetDecoder(LabelDecoder):
-    """The sequence decoder names labels first, greedily; the set decoder attends to the input and to its states.
+    """The sequence decoder first generates labels greedily; the set decoder attends to the input and to its states.
 
     Reference: Yang et al., "A Deep Reinforced Sequence-to-Set Model for Multi-Label Classification", ACL 2019. There
-    the set decoder has one attention for each of the two; here one attention reads both side by side. It reads what
-    the sequence decoder makes of its own labels, in training too: states fed the correct labels would give them away.
+    the set decoder has one attention for each of the two; here one attention reads both, concatenated. In training,
+    too, the sequence decoder is fed its own labels: states fed the correct labels would reveal them.
     """
 
     reads_all_labels: ClassVar[bool] = True
@@ -43,11 +43,11 @@ class Seq2SetDecoder(LabelDecoder):
         rollout = self._greedy(begin)
         fed = rollout.inputs(self.num_labels)  # (B, K)
         output, _, _ = first.recur(first.dropout(first.embed(fed)), begin)  # (B, K, D)
-        named = torch.tanh(self.read(output)) * rollout.active[..., None]  # (B, K, H)
+        first_states = torch.tanh(self.read(output)) * rollout.active[..., None]  # (B, K, H)
         state = super().start(encoded)
         return replace(
             state,
-            memory=torch.cat([encoded.states, named], dim=1),  # (B, T + K, H)
+            memory=torch.cat([encoded.states, first_states], dim=1),  # (B, T + K, H)
             mask=torch.cat([encoded.mask, rollout.active], dim=1),  # (B, T + K)
         )
 
@@ -55,7 +55,7 @@ class Seq2SetDecoder(LabelDecoder):
     def _greedy(self, state: DecoderState) -> Rollout:
         """The sequence decoder's most probable label at every step."""
         rows, labels = state.hidden.shape[1], self.num_labels
-        targets = torch.zeros(rows, labels, dtype=torch.bool, device=state.hidden.device)  # (B, L); none: it is free
+        targets = torch.zeros(rows, labels, dtype=torch.bool, device=state.hidden.device)  # (B, L); no targets
         rank = torch.arange(labels + 1, device=targets.device)  # (L + 1,)
         limits = torch.full((rows,), min(LONGEST, labels + 1), device=targets.device)  # (B,)
         return roll_out(policies["best"], self.sequence_decoder.step, state, RolloutTask(targets, rank, limits))

@@ -19,8 +19,8 @@ class SGMDecoder(LabelDecoder):
     distribution, mixed in by a gate, and the attention's context.
 
     Reference: Yang et al., "SGM: Sequence Generation Model for Multi-label Classification", COLING 2018. Their
-    attention is additive; here it is the one all other rows use, so that rows differ in what they are about.
-    Each step needs the distribution of the one before, so the steps of a known sequence run one by one.
+    attention is additive; here it is that of all other rows, so that rows differ only in their method.
+    Each step needs the distribution of the previous step, so the steps of a known sequence run one by one.
     """
 
     reads_all_labels: ClassVar[bool] = True
@@ -49,16 +49,16 @@ class SGMDecoder(LabelDecoder):
 
     def _one_step(self, previous: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
         probs, taken, context = state.extra
-        own = self.embed(previous)  # (R, embedding)
+        chosen = self.embed(previous)  # (R, embedding)
         mean = probs @ self.embed.weight  # (R, embedding); at the first step both are the start symbol
-        gate = torch.sigmoid(self.gate_label(own) + self.gate_mean(mean))  # (R, embedding)
-        mixed = (1 - gate) * own + gate * mean
+        gate = torch.sigmoid(self.gate_label(chosen) + self.gate_mean(mean))  # (R, embedding)
+        mixed = (1 - gate) * chosen + gate * mean
         fed = torch.cat([self.dropout(mixed), context], dim=-1)[:, None]  # (R, 1, embedding + H)
         output, hidden, cell = self.recur(fed, state)  # (R, 1, D)
         logits, context = self.attend(output, state)  # (R, 1, L + 1), (R, 1, H)
         taken = taken.scatter(1, previous[:, None], True)
         taken = torch.cat([taken[:, :-1], torch.zeros_like(taken[:, -1:])], dim=1)  # the start symbol is no label
-        # masked as SGM masks its output; the share of <eos> is dropped, its row of the embedding is the start symbol's
+        # masked as in SGM; the share of <eos> is dropped, because its row of the embedding is the start symbol's
         masked = full_precision(logits[:, 0]).masked_fill(taken, float("-inf")).softmax(dim=-1)  # (R, L + 1)
         probs = torch.cat([masked[:, :-1], torch.zeros_like(masked[:, -1:])], dim=1)
         return logits[:, 0], replace(state, hidden=hidden, cell=cell, extra=(probs, taken, context[:, 0]))

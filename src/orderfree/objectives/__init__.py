@@ -4,9 +4,9 @@ An objective is a class with
     Options                   its settings, a config Section
     __init__(options, rank)   rank (L + 1,): labels from frequent to rare, <eos> last
     rank                      (L + 1,) the order a teacher follows
-    plan(done)                whose label sequences it wants when `done` (0 … 1) of training is done
-    step_losses(logits, rollout, targets) -> (B, K), loss of every step; the caller leaves out inactive ones, and gives
-                              labels that are no actions (rollout.barred) logits that no softmax sees
+    plan(done)                the rollout it needs after the share `done` (0 … 1) of training
+    step_losses(logits, rollout, targets) -> (B, K), loss of every step; the caller leaves out inactive steps, and masks
+                              the logits of labels that must not be generated (rollout.barred)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 
 from ..config import Section
-from ..registry import Registry
+from ..system.registry import Registry
 from ..types import Rollout, RolloutPlan
 
 

@@ -15,11 +15,11 @@ from . import SequenceObjective
 
 
 def binary_cross_entropy(logits: Tensor, targets: Tensor, focus: float = 0.0, weights: Tensor | None = None) -> Tensor:
-    """Eq. 11, summed over labels, mean over examples. The paper prints a likelihood; a loss is its negative.
-    Each decision counts `weights` (B, L) or (B, 1) times, where they are given.
+    """Eq. 11, summed over labels, mean over examples. The paper prints the likelihood; the loss is its negative.
+    `weights` (B, L) or (B, 1), if given, weight each decision.
 
-    With `focus` > 0 a label that is absent counts p^focus of its loss, so that the many that are plainly absent do not
-    outvote the few that are there: the asymmetric loss of Ridnik et al. (2021), with nothing taken from positives."""
+    With `focus` > 0 the loss of an absent label is multiplied by p^focus, so that many easy negatives do not outweigh
+    few positives: the asymmetric loss of Ridnik et al. (2021), with the loss of positives unchanged."""
     if not focus and weights is None:
         return F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="sum") / len(logits)
     losses = F.binary_cross_entropy_with_logits(logits, targets.float(), reduction="none")  # (B, L)
@@ -30,7 +30,7 @@ def binary_cross_entropy(logits: Tensor, targets: Tensor, focus: float = 0.0, we
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """What an update minimises: the objectives of the label decoder, and the settings that weigh all losses."""
+    """The loss of an update: the objectives of the label decoder, and the settings that weight all losses."""
 
     sequence: SequenceObjective | None
     second: SequenceObjective | None = None  # trained beside it
@@ -44,10 +44,10 @@ def multitask(
     weights: LossWeights = LossWeights(),  # noqa: B008  (frozen: there is one for all calls)
     count_steps: Callable[[Tensor], Tensor] = Tensor.sum,
 ) -> LossTerms:
-    """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a part without its decoder is left out.
+    """L_MTL = L_sequence + lambda L_logistic (Eq. 12); a term whose decoder is missing is left out.
 
-    A second objective of the label decoder is added in the same way. `count_steps` counts the steps that are active,
-    for `normalise` "step"; processes that share a batch count those of all."""
+    A second objective of the label decoder is added in the same way. `count_steps` counts the active steps, for
+    `normalise` "step"; processes that share a batch count the steps of all processes."""
     settings, terms = criterion.settings, dict[str, Tensor]()
     total = torch.zeros((), device=targets.device)
     for name, objective, scored, weight in (
@@ -69,18 +69,18 @@ def multitask(
 def step_losses(
     objective: SequenceObjective, scored: ScoredRollout, targets: Tensor, weights: Tensor | None = None
 ) -> Tensor:
-    """(B, K) losses of the steps of a rollout, 0 after its end; each row counts `weights` (B,) times."""
+    """(B, K) losses of the steps of a rollout, 0 after its end; `weights` (B,) weight the rows."""
     rollout = scored.rollout
     wanted = targets if rollout.labels is None else targets[:, rollout.labels]  # (B, L) or (B, C)
     losses = objective.step_losses(_possible(scored.logits, rollout), rollout, wanted) * rollout.active  # (B, K)
     return losses if weights is None else losses * weights[:, None]
 
 
-NEVER = -1e9  # logit of what is no action; finite: 0 times it is 0
+NEVER = -1e9  # logit of an action that is not allowed; finite, because 0 * -inf is not a number
 
 
 def _possible(logits: Tensor, rollout: Rollout) -> Tensor:
-    """The logits (B, K, L + 1) with barred labels out of every softmax: neither right nor wrong, they teach nothing."""
+    """The logits (B, K, L + 1) with barred labels masked: they count neither as right nor as wrong."""
     if rollout.barred is None:
         return logits
     return torch.cat([logits[..., :-1].masked_fill(rollout.barred[:, None], NEVER), logits[..., -1:]], dim=-1)

@@ -1,16 +1,16 @@
 """Optimal completion distillation (Eq. 7-10).
 
-The state is the set of labels predicted so far. With N targets, `hits` of them already predicted and `wrong` labels
-predicted that are no targets, the best that can still be reached after an action follows in closed form:
+The state is the set of labels predicted so far. With N targets, `hits` of them already predicted, and `wrong`
+predicted labels that are not targets, the best reward that an action can still lead to has a closed form:
 
     action                      Q* under Eq. 7            Q* under example-F1
     a target still missing      -wrong                    2N / (2N + wrong)
     <eos>                       -wrong - (N - hits)       2 hits / (N + hits + wrong)
-    a label that is no target   -wrong - 1                2N / (2N + wrong + 1)
+    a label not in the targets  -wrong - 1                2N / (2N + wrong + 1)
     a label already predicted   not an action: -inf
 
-A repeated label would leave the set as it is and so lose nothing, but Eq. 4 never lets one be sampled and the paper's
-worked example gives it probability 0: it is not an action. After <eos> the sequence is over: no state, no loss.
+A repeated label would leave the set unchanged at no cost, but Eq. 4 never samples one and the paper's worked example
+gives it probability 0: it is not an action. After <eos> the sequence has ended: there is no state and no loss.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OCDOptions(Section):
 
     temperature: Annotated[float, Field(ge=0)] = Field(0.0, description="tau of Eq. 9; 0 is the hard limit")
     reward: Literal["hamming", "example_f1"] = Field(
-        "hamming", description="Eq. 7, or example-F1: the same hard targets, save for examples without labels"
+        "hamming", description="Eq. 7, or example-F1: the same hard targets, except for examples without labels"
     )
     prefix: Literal["sampled", "correct"] = Field(
         "sampled", description="sample any label, or only among the labels still missing ('OCD (correct prefix)')"
@@ -42,7 +42,7 @@ class OCDOptions(Section):
 class OCD:
     """KL(optimal policy || p_rnn) at every step of a sequence sampled from the model (Eq. 10).
 
-    Sampling is masked (Eq. 4), the loss is not (Eq. 3): the model also learns not to repeat itself.
+    Sampling is masked (Eq. 4), but the loss is not (Eq. 3): the model also learns not to repeat labels.
     Reference: Tsai & Lee, AAAI 2020; Sabour et al., ICLR 2019, for edit distance.
     Relations: with prefix "correct" the model never sees a wrong prefix, as in maximum likelihood, but has no order.
     """
@@ -76,7 +76,7 @@ def optimal_q_values(
 ) -> Tensor:
     """Q* of Eq. 8 for every action at every step: targets (B, L) bool, sequence (B, K) -> (B, K, L + 1).
 
-    barred (B, L): labels that are no actions either."""
+    barred (B, L): further labels that are not actions."""
     num_labels = targets.shape[1]
     predicted = predicted_before(sequence, num_labels)  # (B, K, L)
     wanted = targets[:, None]  # (B, 1, L)

@@ -1,4 +1,4 @@
-"""Maximum likelihood of one label sequence: in a fixed order (Seq2seq) or the model's own (order-free RNN)."""
+"""Maximum likelihood of one label sequence: in a fixed order (Seq2seq) or the model's order (order-free RNN)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TeacherOptions(Section):
     """Options of every objective with a teacher."""
 
     teacher_start: Ratio = Field(1.0, description="share of steps fed the correct label, at the start of training")
-    teacher_end: Ratio = Field(1.0, description="the same at its end, linear in between (scheduled sampling: 0.7)")
+    teacher_end: Ratio = Field(1.0, description="the same at the end, linear in between (scheduled sampling: 0.7)")
 
 
 class MLEOptions(TeacherOptions):
@@ -30,7 +30,7 @@ class MLEOptions(TeacherOptions):
 
 
 class Teacher:
-    """-log p_rnn of the sequence the policy chose, whatever the decoder was fed."""
+    """-log p_rnn of the sequence the policy chose, whichever labels the decoder was fed."""
 
     policy: ClassVar[str]
 
@@ -54,8 +54,8 @@ def negative_log_likelihood(logits: Tensor, sequence: Tensor) -> Tensor:
 class MLE(Teacher):
     """Maximum likelihood of the labels in a fixed order.
 
-    Reference: Nam et al., NeurIPS 2017. Relations: needs an order and only ever sees correct prefixes, the two things
-    OCD is free of; scheduled sampling (Bengio et al., NeurIPS 2015) shows it some wrong ones.
+    Reference: Nam et al., NeurIPS 2017. Relations: it needs an order and is trained on correct prefixes only; OCD
+    needs neither. Scheduled sampling (Bengio et al., NeurIPS 2015) adds some wrong prefixes.
     """
 
     Options = MLEOptions
@@ -70,16 +70,16 @@ class MLE(Teacher):
 
 
 class OrderFreeOptions(TeacherOptions):
-    """The missing label the model likes best is the next target (order-free RNN)."""
+    """The next target is the missing label with the highest probability (order-free RNN)."""
 
 
 @objectives.register("order_free")
 class OrderFree(Teacher):
-    """Maximum likelihood of the labels in the order the model itself prefers at each step.
+    """Maximum likelihood of the labels in the order that the model prefers at each step.
 
-    Reference: Chen et al., AAAI 2018. Relations: no fixed order, but still correct prefixes; where OCD spreads its
-    target over all missing labels, this puts it on one. Chen et al. start from a given order; here the untrained
-    model's preference is the start.
+    Reference: Chen et al., AAAI 2018. Relations: no fixed order, but correct prefixes only; the target is one missing
+    label, where OCD spreads it over all of them. Chen et al. start from a given order; here training starts from the
+    preference of the untrained model.
     """
 
     Options = OrderFreeOptions

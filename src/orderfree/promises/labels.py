@@ -21,6 +21,7 @@ LOWEST = 0.01  # threshold below which no precision is looked for
 TRIED = 200  # thresholds on the way from sure to unsure labels
 TO_BEGIN = 0.25  # share of the examples that choose where that way begins; the others test
 SEED = 1
+BLOCK = 1 << 22  # probabilities that are ranked at once
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,17 @@ class Cells:
     @classmethod
     def of(cls, probs: np.ndarray, targets: np.ndarray, min_labels: int, max_labels: int) -> Cells:
         """Of matrices (N, L). Whatever the threshold, the `min_labels` most probable labels of an example are predicted
-        and those beyond `max_labels` are not."""
-        rank = np.argsort(np.argsort(-probs, axis=1, kind="stable"), axis=1, kind="stable")  # (N, L)
-        reached = np.where(rank < min_labels, np.inf, np.where(rank < max_labels, probs, -np.inf))
-        rows, columns = np.nonzero(targets | (reached >= LOWEST))
-        return cls(len(probs), rows, reached[rows, columns].astype(float), targets[rows, columns].astype(bool))
+        and those beyond `max_labels` are not, nor those with a probability of 0: they are outside a shortlist."""
+        step = max(BLOCK // max(probs.shape[1], 1), 1)
+        parts = [(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0, dtype=bool))]
+        for start in range(0, len(probs), step):
+            some, truth = probs[start : start + step], targets[start : start + step]
+            rank = np.argsort(np.argsort(-some, axis=1, kind="stable"), axis=1, kind="stable")  # (n, L)
+            reached = np.where(rank < min_labels, np.inf, np.where(rank < max_labels, some, -np.inf))
+            reached[some <= 0] = -np.inf
+            rows, columns = np.nonzero(truth | (reached >= LOWEST))
+            parts.append((start + rows, reached[rows, columns].astype(float), truth[rows, columns].astype(bool)))
+        return cls(len(probs), *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def with_missed(self, missed: np.ndarray) -> Cells:
         """With so many more true labels for each example, which the model does not know: missed (N,)."""
@@ -53,11 +60,13 @@ class Cells:
         )
 
     def of_examples(self, chosen: np.ndarray) -> Cells:
-        """Of some examples: chosen (n,)."""
-        place = np.full(self.examples, -1)
-        place[chosen] = np.arange(len(chosen))
-        kept = place[self.rows] >= 0
-        return Cells(len(chosen), place[self.rows[kept]], self.probs[kept], self.true[kept])
+        """Of some examples: chosen (n,). One that is chosen twice counts as two."""
+        order = np.argsort(self.rows, kind="stable")
+        first = np.searchsorted(self.rows[order], np.arange(self.examples + 1))  # (N + 1,) where each example begins
+        counts = np.diff(first)[chosen]  # (n,)
+        shift = np.repeat(first[chosen] - np.cumsum(counts) + counts, counts)
+        kept = order[shift + np.arange(counts.sum())]
+        return Cells(len(chosen), np.repeat(np.arange(len(chosen)), counts), self.probs[kept], self.true[kept])
 
     def recall_losses(self, threshold: float) -> np.ndarray:
         """(N,) the share of the true labels of each example that are missed."""

@@ -35,7 +35,7 @@ class Promise:
     @property
     def sentence(self) -> str:
         """The promise with its conditions."""
-        sure = "" if self.confidence is None else f" with confidence {_percent(self.confidence)}"
+        sure = "" if self.confidence is None else f", with confidence {_percent(self.confidence)}"
         told = (
             f"At least {_percent(self.level)} {MEANINGS[self.kind]}{sure}, as long as new examples are exchangeable "
             f"with the {self.examples:,} calibration examples, of which it holds for {_percent(self.achieved)}."

@@ -17,6 +17,7 @@ from .trace import likeliest, trace
 EXAMPLES_SHOWN = 30
 TEXT_SHOWN = 600  # characters
 CANDIDATES_SHOWN = 5  # at every step of an example
+SETS_SHOWN = 8  # of a list that holds the true one
 
 
 def evaluate_with_examples(
@@ -39,6 +40,7 @@ def shown_examples(predictor: Predictor, predictions: Sequence[Prediction], deco
     surest = sorted(predictions, key=lambda prediction: -prediction.label_sets[decoder].log_prob)
     wrong = [prediction for prediction in surest if not right(prediction)][: EXAMPLES_SHOWN * 2 // 3]
     correct = [prediction for prediction in predictions if right(prediction)][: EXAMPLES_SHOWN - len(wrong)]
+    chosen = [*wrong, *correct]
     return [
         {
             "id": prediction.example.id,
@@ -46,9 +48,30 @@ def shown_examples(predictor: Predictor, predictions: Sequence[Prediction], deco
             "target": list(prediction.example.labels or ()),
             "predicted": list(prediction.label_sets[decoder].labels),
             "log_prob": prediction.label_sets[decoder].log_prob,
+            "possible": possible,
             "generation": generation(predictor, prediction.example, decoder),
         }
-        for prediction in [*wrong, *correct]
+        for prediction, possible in zip(chosen, possible_sets(predictor, chosen), strict=True)
+    ]
+
+
+def possible_sets(predictor: Predictor, predictions: Sequence[Prediction]) -> list[dict[str, Any] | None]:
+    """The list of sets that the model promises to hold the true one, for each prediction, in as many as are shown;
+    None where it makes no such promise."""
+    promise = predictor.trained.decisions.surest_candidates
+    if promise is None:
+        return [None] * len(predictions)
+    found = predictor.predict([prediction.example for prediction in predictions], candidates=promise.level)
+    lists = [one.candidates for one in found if one.candidates is not None]
+    return [
+        {
+            "level": promise.level,
+            "sets": [{"labels": list(labels), "prob": prob} for labels, prob in one.sets[:SETS_SHOWN]],
+            "more": max(len(one.sets) - SETS_SHOWN, 0),
+            "outside": one.outside,
+            "doubtful": one.doubtful,
+        }
+        for one in lists
     ]
 
 

@@ -1,4 +1,4 @@
-"""The figures of a page as files, for papers and slides: SVG and PNG, drawn by matplotlib from the same numbers."""
+"""The figures of a page as SVG and PNG files for papers and slides, drawn by matplotlib from the same data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, GREY)
-DASHES = ("-", "--", ":", "-.", (0, (4, 3)), (0, (8, 4)))  # those of the style sheet, nearly
+DASHES = ("-", "--", ":", "-.", (0, (4, 3)), (0, (8, 4)))  # close to those of the style sheet
 
 
 def write_chart_files(charts: Mapping[str, Chart], folder: Path) -> list[Path]:
@@ -30,7 +30,7 @@ def draw(chart: Chart) -> Figure:
         axes.plot(*columns(line.points), color=COLOURS[style], ls=DASHES[style], marker=marker, label=line.name)
     axes.set_ylim(*chart.range)
     axes.set_xlabel(chart.horizontal)
-    if chart.counts:  # how many predictions each point stands for, behind the lines
+    if chart.counts:  # number of predictions of each point, behind the lines
         beside = axes.twinx()
         beside.set_yscale("log")
         beside.grid(visible=False)

@@ -1,7 +1,7 @@
-"""How every figure in a file looks: colours, legend, and the files it is saved as.
+"""The style of all figure files: colours, legend and file formats.
 
-The colours are Okabe and Ito's, which colour-blind readers can tell apart, and no line is told by colour alone. The
-same numbers give the same SVG, byte by byte."""
+The colours are Okabe and Ito's, which colour-blind readers can distinguish, and lines also differ in dashes or markers.
+The same data give the same SVG, byte for byte."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Given = ParamSpec("Given")
+Arguments = ParamSpec("Arguments")
 Drawn = TypeVar("Drawn")
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
@@ -32,7 +32,7 @@ STYLE: Any = {
     "axes.spines.top": False,
     "axes.titlesize": 10.5,
     "figure.constrained_layout.use": True,
-    "font.family": ["DejaVu Sans"],  # shipped with matplotlib: the same everywhere
+    "font.family": ["DejaVu Sans"],  # shipped with matplotlib, so the same on every machine
     "font.size": 10,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.7,
@@ -44,13 +44,13 @@ STYLE: Any = {
     "lines.markeredgewidth": 0.6,
     "lines.markersize": 6,
     "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
+    "svg.fonttype": "none",  # text stays text, for search and screen readers
     "svg.hashsalt": "orderfree",  # ids inside the SVG would be random without it
 }
 
 
 def _styled() -> AbstractContextManager[None]:
-    """Our style over matplotlib's own defaults: what a user has in a matplotlibrc must not change the files."""
+    """Our style over matplotlib's defaults: a user's matplotlibrc must not change the files."""
     if importlib.util.find_spec("matplotlib") is None:
         raise OrderfreeError("figures need matplotlib: install it with `pip install 'orderfree[figures]'`.")
     import matplotlib.style
@@ -58,11 +58,11 @@ def _styled() -> AbstractContextManager[None]:
     return matplotlib.style.context(["default", STYLE])
 
 
-def in_style(draw: Callable[Given, Drawn]) -> Callable[Given, Drawn]:
-    """Draws under our style: matplotlib reads it whenever something is added, not only when the figure is saved."""
+def in_style(draw: Callable[Arguments, Drawn]) -> Callable[Arguments, Drawn]:
+    """Decorator that draws with our style: matplotlib reads the style whenever something is added to a figure."""
 
     @functools.wraps(draw)
-    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Drawn:
+    def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Drawn:
         with _styled():
             return draw(*args, **kwargs)
 
@@ -74,7 +74,7 @@ def canvas(panels: int, title: str, width: float = 7.5) -> tuple[Figure, list[Ax
 
     figure = Figure(figsize=(width, 4.2))
     figure.suptitle(title, x=0.01, ha="left", weight="bold", fontsize=12)
-    return figure, [figure.add_subplot(1, panels, place + 1) for place in range(panels)]
+    return figure, [figure.add_subplot(1, panels, panel + 1) for panel in range(panels)]
 
 
 def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
@@ -82,7 +82,7 @@ def columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[fl
 
 
 def legend(figure: Figure, axes: Axes) -> None:
-    """Beside the axes: no line is ever hidden under it."""
+    """Places the legend beside the axes, so that it hides no line."""
     figure.legend(*axes.get_legend_handles_labels(), loc="outside right center")
 
 

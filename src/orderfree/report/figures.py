@@ -1,5 +1,5 @@
-"""Charts as inline SVG. Colours and fonts come from the page's style sheet, so that one drawing serves light,
-dark and print; series differ in dashes as well as in colour."""
+"""Charts as inline SVG. Colours and fonts come from the page's style sheet, so that the same drawing works on
+light and dark screens and in print; series differ in dashes as well as in colour."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-WIDTH, HEIGHT = 420, 250  # small on purpose: scaled to a phone's width, the numbers are still legible
+WIDTH, HEIGHT = 420, 250  # small, so that the numbers are legible when scaled to the width of a phone
 LEFT, RIGHT, TOP, BOTTOM = 46, 4, 12, 40
-INSET = 12  # between the ends of the grid and the first and last point: room for their ticks
-SERIES = 6  # styles in the style sheet; a seventh line starts over
+INSET = 12  # from the ends of the grid to the first and last point, for their ticks
+SERIES = 6  # number of line styles in the style sheet, used cyclically
 MOST_POINTS = 150
-PLOT, STRIP, GAP = 250, 46, 22  # heights: a plot of shares against shares, the bars below it, between them
-IDEAL = 5  # style of a line nobody drew from data
+PLOT, STRIP, GAP = 250, 46, 22  # heights of a plot of shares, of the bars below it, and of the space between them
+IDEAL = 5  # style of a line that shows no data
 
 Point = tuple[float, float]
 
@@ -25,22 +25,22 @@ Point = tuple[float, float]
 class Line:
     name: str
     points: list[Point]
-    series: int  # style of the line; the same decoder keeps its own through the whole page
+    series: int  # style of the line; a decoder has the same style on the whole page
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A drawing with what stands around it."""
+    """A drawing with its title, legend and caption."""
 
     title: str
     svg: Markup
     legend: list[tuple[str, int]]
     caption: str = ""
-    # what it was drawn from, to draw it elsewhere
+    # its data, for figure files
     lines: Sequence[Line] = ()
     horizontal: str = ""
     range: tuple[float, float] = (0.0, 1.0)  # the ends of the vertical axis
-    counts: Sequence[tuple[float, float, int]] = ()  # lower and upper end, and number, of the bars below it
+    counts: Sequence[tuple[float, float, int]] = ()  # lower end, upper end and height of the bars below the plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Axis:
         return round(self.start + share * (self.end - self.start), 1)
 
     def written(self) -> list[str]:
-        """12k rather than 12,000: neighbours must not run into each other."""
+        """12k instead of 12,000, so that neighbouring numbers do not overlap."""
         if max(map(abs, self.ticks)) < 10_000:
             return [f"{value:g}" for value in self.ticks]
         return [f"{value / 1000:g}k" if value else "0" for value in self.ticks]
@@ -74,9 +74,10 @@ def line_chart(
     origin: float | None = None,
     mark_highest: bool = False,
     whole: bool = True,
+    dots: Sequence[Point] = (),
 ) -> Chart | None:
     """`low` and `high` are numbers the vertical axis must show, `origin` one the horizontal axis must show, which has
-    whole numbers only unless told otherwise.
+    whole numbers only unless told otherwise. `dots` are points of the first line to mark.
 
     None if there is nothing to draw."""
     lines = [Line(line.name, points, line.series) for line in lines if (points := _finite(line.points))]
@@ -93,6 +94,7 @@ def line_chart(
         _across(y_axis, y_axis.written()),
         _below(x_axis, horizontal, HEIGHT),
         *(_drawn(line, x_axis, y_axis, mark_highest) for line in lines),
+        *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in dots),
     ]
     svg = _framed(HEIGHT, _in_words(title, lines), parts)
     named = [(line.name, line.series % SERIES) for line in lines]
@@ -100,9 +102,9 @@ def line_chart(
 
 
 def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: str, caption: str = "") -> Chart | None:
-    """What came true against what was predicted, as `metrics.calibration.reliability` counts it; on the diagonal both
-    are equal. The bars below say how many predictions each point stands for: most are near 0, so their height grows
-    with the logarithm, or all others would vanish.
+    """Share of true cells against predicted probability, from `metrics.calibration.reliability`; on the diagonal both
+    are equal. The bars below show the number of predictions of each point on a logarithmic scale, because most
+    predictions are near 0.
 
     None if there is nothing to draw."""
     points = [(row["mean_probability"], row["share_true"]) for row in rows]
@@ -115,22 +117,22 @@ def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: st
     y_axis = Axis(shares, 0, 1, TOP + PLOT, TOP)
     power = math.ceil(math.log10(max(10, *(row["count"] for row in rows))))
     numbers = [0, 10 ** (power // 2), 10**power]
-    heights = [math.log10(1 + number) for number in numbers]  # 0 stays 0, and a single one can be seen
+    heights = [math.log10(1 + number) for number in numbers]  # 0 stays 0, and 1 is visible
     count_axis = Axis(heights, 0, heights[-1], bars_top + STRIP, bars_top)
     ideal = Line("as it should be", [(0, 0), (1, 1)], IDEAL)
-    found = Line("as it was", points, 0)
+    measured = Line("as it was", points, 0)
     parts = [
         _across(y_axis, y_axis.written()),
         _across(count_axis, [_short(number) for number in numbers]),
         _below(x_axis, horizontal, height),
         *(_bar(row, x_axis, count_axis) for row in rows),
-        *(_drawn(line, x_axis, y_axis, mark_highest=False) for line in (ideal, found)),
+        *(_drawn(line, x_axis, y_axis, mark_highest=False) for line in (ideal, measured)),
         *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in points),
     ]
     told = "; ".join(f"predicted {predicted:.2f}, true {true:.2f}" for predicted, true in points)
-    svg, named = _framed(height, f"{title}: {told}.", parts), [(found.name, 0), (ideal.name, IDEAL)]
+    svg, named = _framed(height, f"{title}: {told}.", parts), [(measured.name, 0), (ideal.name, IDEAL)]
     counts = [(row["lower"], row["upper"], row["count"]) for row in rows]
-    return Chart(title, svg, named, caption, (ideal, found), horizontal, counts=counts)
+    return Chart(title, svg, named, caption, (ideal, measured), horizontal, counts=counts)
 
 
 def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[float]:
@@ -147,8 +149,8 @@ def ticks(low: float, high: float, about: int = 5, whole: bool = False) -> list[
 
 
 def thinned(points: Sequence[Point]) -> tuple[list[Point], int]:
-    """At most `MOST_POINTS` points, each the mean of as many neighbours as returned beside them."""
-    points = _finite(points)  # a mean with a NaN in it would lose the whole group
+    """At most `MOST_POINTS` points, each the mean of a group of neighbours, and the size of these groups."""
+    points = _finite(points)  # a NaN would make the mean of its group NaN
     size = math.ceil(len(points) / MOST_POINTS) or 1
     if size == 1:
         return points, 1
@@ -172,12 +174,12 @@ def _framed(height: int, in_words: str, parts: Sequence[Markup]) -> Markup:
 def _across(axis: Axis, texts: Sequence[str]) -> Markup:
     """A line at every tick of a vertical axis."""
     rule = Markup('<path class="grid" d="M{} {}H{}"/><text class="tick" x="{}" y="{}" text-anchor="end">{}</text>')
-    places = [(axis.place(value), text) for value, text in zip(axis.ticks, texts, strict=True)]
-    return Markup("").join(rule.format(LEFT, y, WIDTH - RIGHT, LEFT - 7, y + 4, text) for y, text in places)
+    rules = [(axis.place(value), text) for value, text in zip(axis.ticks, texts, strict=True)]
+    return Markup("").join(rule.format(LEFT, y, WIDTH - RIGHT, LEFT - 7, y + 4, text) for y, text in rules)
 
 
 def _below(axis: Axis, horizontal: str, height: int) -> Markup:
-    """The numbers of the horizontal axis, and what they are."""
+    """The numbers and the title of the horizontal axis."""
     word = Markup('<text class="tick" x="{}" y="{}" text-anchor="middle">{}</text>')
     numbers = [
         word.format(axis.place(value), height - BOTTOM + 17, text)
@@ -187,12 +189,12 @@ def _below(axis: Axis, horizontal: str, height: int) -> Markup:
 
 
 def _drawn(line: Line, x_axis: Axis, y_axis: Axis, mark_highest: bool) -> Markup:
-    places = [(x_axis.place(x), y_axis.place(y)) for x, y in line.points]
+    pixels = [(x_axis.place(x), y_axis.place(y)) for x, y in line.points]
     style = f"series-{line.series % SERIES}"
-    path = "M" + "L".join(f"{x} {y}" for x, y in places)
+    path = "M" + "L".join(f"{x} {y}" for x, y in pixels)
     drawn = Markup('<path class="line {}" d="{}"/>').format(style, path)
-    marked = places if len(places) == 1 else [min(places, key=lambda place: place[1])] if mark_highest else []
-    for x, y in marked:  # a single point makes no line
+    marked = pixels if len(pixels) == 1 else [min(pixels, key=lambda pixel: pixel[1])] if mark_highest else []
+    for x, y in marked:  # a single point has no line
         drawn += _dot(x, y, style)
     return drawn
 

@@ -19,17 +19,20 @@ from markupsafe import Markup
 
 from ..metrics.at_k import PLACES, TITLES
 from ..system.files import write_text
-from .figures import Chart, Line, Point, line_chart, reliability_chart, thinned
+from .figures import Chart, Line, Point, line_chart, thinned
 from .markdown import inline, to_html
+from .sure import shown_answers, shown_calibrations
 from .verdict import mistakes, verdict
 
 MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
 SECTIONS = {  # below the first screen, folded
+    "promises": "What is promised",
     "labels": "Labels",
     "examples": "Examples",
     "confused_pairs": "Confused labels",
     "decoders": "Decoders",
     "at_k": "The first labels",
+    "answered": "Answering only what is sure",
     "calibration": "Are the probabilities right?",
     "thresholds": "Precision and recall by threshold",
     "together": "Labels that occur together",
@@ -71,7 +74,9 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         "sizes": size_table(evaluation.get("set_sizes") or []),
         "combinations": evaluation.get("combinations") or {},
         "positions": position_chart(evaluation.get("position_accuracy") or {}, list(decoders)),
-        "calibration": shown_calibration(evaluation.get("calibration") or {}),
+        "calibration": shown_calibrations(evaluation),
+        "answered": shown_answers(evaluation.get("answered") or []),
+        "promises": card.get("promises") or {},
         "thresholds": threshold_chart(precision_by_threshold),
         "examples": examples,
         "card": to_html(card.get("text") or ""),
@@ -87,6 +92,7 @@ def render(evaluation: dict[str, Any], history: list[dict[str, Any]], card: dict
         verdict=verdict(evaluation, default, card.get("training_counts") or {}),
         examples_chosen=how_examples_were_chosen(examples),
         threshold_rows=[row for row in precision_by_threshold if math.isclose(10 * row["threshold"] % 1, 0)],
+        shift=evaluation.get("shift") or {},
         absent_labels=len(per_label) - len(labels),
         places=PLACES,
     )
@@ -101,7 +107,8 @@ def run_charts(evaluation: dict[str, Any], history: list[dict[str, Any]], card: 
     }
     others = {
         "positions": position_chart(evaluation.get("position_accuracy") or {}, decoders).get("chart"),
-        "reliability": shown_calibration(evaluation.get("calibration") or {}).get("chart"),
+        "reliability": shown_calibrations(evaluation).get("chart"),
+        "answered": shown_answers(evaluation.get("answered") or []).get("chart"),
         "thresholds": threshold_chart(evaluation.get("precision_recall") or []),
     }
     return {**curves, **{name: chart for name, chart in others.items() if chart}}
@@ -225,17 +232,6 @@ def position_chart(accuracies: dict[str, list[float]], decoders: list[str]) -> d
     return {"chart": chart, "rows": accuracies, "longest": longest} if chart else {}
 
 
-def shown_calibration(found: dict[str, Any]) -> dict[str, Any]:
-    chart = reliability_chart(
-        "Share of labels that were true",
-        found.get("reliability") or [],
-        "predicted probability",
-        "Above the dashed line labels are true more often than predicted, below it less often. The bars count the "
-        "probabilities, on a logarithmic scale: a point above a short bar rests on few.",
-    )
-    return {**found, "chart": chart} if chart else {}
-
-
 def threshold_chart(rows: list[dict[str, float]]) -> Chart | None:
     lines = [
         Line(name, [(row["threshold"], row[name]) for row in rows], number)
@@ -317,4 +313,5 @@ def shown_example(example: dict[str, Any]) -> dict[str, Any]:
         "chips": chips,
         "probability": None if log_prob is None else math.exp(min(log_prob, 0.0)),
         "generation": example.get("generation") or {},
+        "possible": example.get("possible"),
     }

@@ -1,6 +1,6 @@
-"""A results folder as one HTML file of the same kind: the tables, the figures, and how every number was made.
+"""The HTML page of a results folder: tables, figures, and the provenance of every number.
 
-It renders what it is handed (`experiments.overview`); what is missing is left out of the page."""
+It renders the content of `experiments.overview`; missing content is left out of the page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SECTIONS = {
     "examples": "Examples",
     "runs": "How it was made",
 }
-EXAMPLES_SHOWN = 8  # the others fold away
+EXAMPLES_SHOWN = 8  # the others are collapsed
 
 
 def write_results_report(path: Path, overview: dict[str, Any], making: dict[str, Any]) -> None:
-    """`making` says which folder the results come from, which command made the page, and which version."""
+    """`making`: the folder of the results, the command that made the page, and the version."""
     write_text(path, render_results(overview, making))
 
 
@@ -48,8 +48,8 @@ def render_results(overview: dict[str, Any], making: dict[str, Any]) -> str:
 
 
 def _shown(corpus: dict[str, Any]) -> dict[str, Any]:
-    """A corpus with titles of the sections it has, labels that occur and labels of examples judged."""
-    # The drawings are the one thing that is not escaped: they are made by this package, not read from a file.
+    """A corpus with the titles of its sections, its labels that occur, and the judged labels of its examples."""
+    # Only the drawings are not escaped: this package draws them, they are not read from a file.
     drawings = {name: Markup(svg) for name, svg in corpus["drawings"].items()}
     labels = corpus["labels"]
     by_method = [{**method, "rows": occurring(method["rows"])} for method in labels.get("by_method", [])]

@@ -1,4 +1,4 @@
-"""A search for settings as one HTML file of the same kind."""
+"""The HTML page of a hyper-parameter search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .page import environment, metric_name
 def write_study(
     path: Path, record: dict[str, Any], best: dict[str, Any], importances: dict[str, float], config: str, command: str
 ) -> None:
-    """`record` is what `study.search.tune` returns, `config` the best settings as YAML."""
+    """`record` is the result of `tools.tune.trials.tune`, `config` the best settings as YAML."""
     write_text(path, render_study(record, best, importances, config, command))
 
 
@@ -48,12 +48,12 @@ def score_chart(trials: list[dict[str, Any]], metric: str) -> Chart | None:
 
 
 def curve_chart(trials: list[dict[str, Any]], best: dict[str, Any], metric: str) -> Chart | None:
-    """The best and up to four others, by epoch, with the decoder that chooses the checkpoint."""
+    """Scores by epoch of the best and up to four other trials, with the decoder that selects the checkpoint."""
     ranked = sorted((trial for trial in trials if "score" in trial), key=lambda trial: -trial["score"])
     shown = [best, *(trial for trial in ranked if trial is not best)][:5]
     lines = [
-        Line(f"trial {trial['number'] + 1}", [(float(epoch), score) for epoch, score in trial["curve"]], place)
-        for place, trial in enumerate(shown)
+        Line(f"trial {trial['number'] + 1}", [(float(epoch), score) for epoch, score in trial["curve"]], series)
+        for series, trial in enumerate(shown)
     ]
     caption = "The five best trials; while training, the decoder that selects the checkpoint is judged."
     return line_chart(f"{metric_name(metric)} by epoch", lines, "epoch", caption)

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from ..system.listed import Folder
 from ..system.tensors import write_tensors
+from .hard_negatives import largest_products
 
 FILE = "neighbours.safetensors"  # in a model directory
 MOST = 50_000  # examples remembered; of more, so many at random: the time of a search grows with them
@@ -82,20 +83,10 @@ class Neighbours:
         return votes, nearest
 
     def _shares(self, asked: scipy.sparse.csr_matrix, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        near = torch.from_numpy((asked @ self._by_term).toarray())  # (b, N) cosines
-        if own is not None:
-            found = np.flatnonzero(own >= 0)
-            near[found, own[found]] = 0.0
-        cosines, places = near.topk(min(self.nearest, near.shape[1]), dim=1)  # (b, k)
-        # what has nothing in common with a bag is no neighbour of it
-        alike = (SHARPNESS * cosines).masked_fill(cosines <= 0, float("-inf"))
-        counted = alike.softmax(dim=1).nan_to_num(0.0).numpy()  # (b, k)
-        ends = np.arange(0, counted.size + 1, counted.shape[1])
-        weights = scipy.sparse.csr_matrix((counted.ravel(), places.numpy().ravel(), ends), shape=near.shape)
+        weights, first = nearest_weights(asked, self._by_term, self.nearest, SHARPNESS, own)  # (b, N), (b,)
         have = (weights @ self.targets).toarray()  # (b, L)
         shares = self._of_those_who_know(have, None if self.unknown is None else (weights @ self.unknown).toarray())
-        first = cosines[:, :1].numpy()  # (b, 1)
-        return np.where(first > 0, shares, self._usual), first[:, 0]
+        return np.where(first[:, None] > 0, shares, self._usual), first
 
     def _of_those_who_know(self, have: np.ndarray, unknown: np.ndarray | None) -> np.ndarray:
         """Shares of labels (b, L) among those of whom it is known; one half where there is none."""
@@ -150,6 +141,34 @@ def _checked(values: np.ndarray | None, numbers: np.ndarray, ends: np.ndarray, w
 
 def _sparse(told: np.ndarray) -> scipy.sparse.csr_matrix:
     return scipy.sparse.csr_matrix(told.astype(np.float32))
+
+
+def nearest_weights(
+    bags: scipy.sparse.csr_matrix,
+    by_term: scipy.sparse.csr_matrix,
+    nearest: int,
+    sharpness: float,
+    skipped: np.ndarray | None = None,
+) -> tuple[scipy.sparse.csr_matrix, np.ndarray]:
+    """Of bags (B, V) and remembered ones by_term (V, N), all of length 1: how much each of the `nearest` counts (B, N),
+    a softmax of its cosine times `sharpness`, and the cosine of the nearest (B,). What has nothing in common with a bag
+    is no neighbour of it. skipped (B,): one that does not count for each bag (itself), -1 for none."""
+    more = 0 if skipped is None else 1
+    near = largest_products(bags, by_term, min(nearest + more, by_term.shape[1]))  # (B, N)
+    rows = np.repeat(np.arange(near.shape[0]), np.diff(near.indptr))  # (entries,)
+    cosines = near.data
+    if skipped is not None:
+        cosines[near.indices == skipped[rows]] = 0.0
+        counts = np.bincount(rows, weights=cosines > 0, minlength=near.shape[0])  # (B,)
+        for row in np.flatnonzero(counts > nearest):  # those that are not remembered have one too many
+            span = cosines[near.indptr[row] : near.indptr[row + 1]]
+            span[span.argmin()] = 0.0
+    first = np.zeros(near.shape[0], dtype=np.float32)  # (B,)
+    np.maximum.at(first, rows, cosines)
+    weights = np.where(cosines > 0, np.exp(sharpness * (cosines - first[rows])), 0.0)  # (entries,)
+    totals = np.bincount(rows, weights=weights, minlength=near.shape[0])  # (B,)
+    weights = (weights / np.maximum(totals, 1e-12)[rows]).astype(np.float32)
+    return scipy.sparse.csr_matrix((weights, near.indices, near.indptr), shape=near.shape), first
 
 
 def of_length_one(bags: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:

@@ -5,7 +5,7 @@ label scores them, and a logistic regression on all scores decides which candida
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,17 +19,16 @@ from scipy import sparse
 from ..system.listed import Folder
 from ..system.tensors import write_tensors
 from .hard_negatives import Examples, label_centroids, largest_products, solve_classifiers
-from .neighbours import of_length_one
+from .neighbours import nearest_weights, of_length_one
 
 FILE = "shortlist.safetensors"  # in a model directory
 PROPOSED = 100  # labels whose centroids an example is most similar to: they are proposed
 NEAREST = 50  # training examples whose labels are proposed too
 MOST_REMEMBERED = 200_000  # training examples to be similar to; of more, so many at random
-FREQUENT = 0.05  # terms that a larger share of examples holds do not count for similarity: they make it slow
+FREQUENT = 0.2  # terms that a larger share of examples holds do not count for similarity: they make it slow
 SHARPNESS = 10.0  # a neighbour whose cosine is higher by .1 counts e times as much
 SOFTENED = 0.01  # added to a share before its logarithm is taken
-FITTED_EXAMPLES = 10_000  # examples that the combination is fitted to
-FOLDS = 3  # fewer than where labels are few: solving is what takes time here
+HELD_OUT = 20_000  # examples that the combination is fitted to and decoders are trained on, at most a third of all
 AT_ONCE = 4096  # rows of a matrix product, fewer where labels are very many
 MARGINS_AT_ONCE = 20_000_000  # numbers of a matrix product that is dense for a moment
 
@@ -79,16 +78,24 @@ class ShortlistScorer:
 
     def shortlists(self, bags: sparse.csr_matrix, skipped: np.ndarray | None = None) -> Shortlists:
         """Of bags (N, V). skipped (N,): one remembered example for each bag that does not count, -1 for none."""
-        labels = np.empty((bags.shape[0], self.size), dtype=np.int32)
-        scores = np.empty((bags.shape[0], self.size), dtype=np.float32)
+        return self.best(self.proposals(bags, skipped))
+
+    def best(self, proposals: Iterable[Proposed]) -> Shortlists:
+        """The candidates with the highest scores."""
+        lists = []
+        for proposed in proposals:
+            scores = proposed.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
+            lists.append(proposed.best(scores.astype(np.float32), self.size))
+        empty = Shortlists(np.empty((0, self.size), dtype=np.int32), np.empty((0, self.size), dtype=np.float32))
+        lists = lists or [empty]
+        return Shortlists(np.concatenate([one.labels for one in lists]), np.concatenate([one.scores for one in lists]))
+
+    def proposals(self, bags: sparse.csr_matrix, skipped: np.ndarray | None = None) -> Iterator[Proposed]:
+        """As many bags (N, V) at once as fit into memory."""
         at_once = max(min(AT_ONCE, MARGINS_AT_ONCE // self.labels), 1)
         for start in range(0, bags.shape[0], at_once):
             rows = slice(start, start + at_once)
-            proposed = self.proposed(bags[rows], None if skipped is None else skipped[rows])
-            values = proposed.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
-            best = proposed.best(values.astype(np.float32), self.size)
-            labels[rows], scores[rows] = best.labels, best.scores
-        return Shortlists(labels, scores)
+            yield self.proposed(bags[rows], None if skipped is None else skipped[rows])
 
     def proposed(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> Proposed:
         """The candidates of bags (N, V), with all that is known of each."""
@@ -99,17 +106,9 @@ class ShortlistScorer:
     def shares(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> sparse.csr_matrix:
         """(N, L) the share of each label among the most similar remembered examples, weighted by similarity.
         skipped (N,): one remembered example for each bag that does not count (itself), -1 for none."""
-        comparable = without_terms(of_length_one(bags), self.frequent)
-        nearest = largest_products(comparable, self._by_term, NEAREST + 1)  # (N, M)
-        weights = nearest.data.astype(np.float64)
-        rows = np.repeat(np.arange(nearest.shape[0]), np.diff(nearest.indptr))  # (entries,)
-        weights = np.exp(SHARPNESS * weights)
-        if skipped is not None:
-            weights[nearest.indices == skipped[rows]] = 0.0
-        totals = np.bincount(rows, weights=weights, minlength=nearest.shape[0])  # (N,)
-        weights /= np.maximum(totals[rows], 1e-12)
-        voting = sparse.csr_matrix((weights.astype(np.float32), nearest.indices, nearest.indptr), shape=nearest.shape)
-        return sparse.csr_matrix(voting @ self.remembered_labels)
+        comparable = without_terms(bags, self.frequent)
+        weights, _ = nearest_weights(comparable, self._by_term, NEAREST, SHARPNESS, skipped)  # (N, M)
+        return sparse.csr_matrix(weights @ self.remembered_labels)
 
     def save(self, directory: Path) -> None:
         arrays: dict[str, np.ndarray] = {
@@ -223,44 +222,47 @@ def without_terms(bags: sparse.csr_matrix, left_out: np.ndarray) -> sparse.csr_m
 
 def fit_scorer(
     examples: Examples, size: int, seed: int, c: float, say: Callable[[str], None] = lambda _: None
-) -> tuple[ShortlistScorer, Shortlists]:
-    """A scorer solved on these examples with liblinear's C, and shortlists of the same examples from classifiers,
-    centroids and neighbours that have not seen them."""
+) -> tuple[ShortlistScorer, np.ndarray, Shortlists]:
+    """A scorer solved on these examples with liblinear's C. Rows (n,) of examples that were held out once, and their
+    shortlists from classifiers, centroids and neighbours that have not seen them."""
     confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)  # (N, L)
     scorer, position = _remember(examples, size, seed)
-    folds = min(FOLDS, len(examples))
-    fold_of = np.random.default_rng(seed).permutation(len(examples)) % folds  # (N,)
-    labels = np.empty((len(examples), size), dtype=np.int32)
-    scores = np.empty((len(examples), size), dtype=np.float32)
-    for fold in range(folds):
-        say(f"solving without fold {fold + 1} of {folds}")
-        seen, held_out = np.flatnonzero(fold_of != fold), np.flatnonzero(fold_of == fold)
-        part = _solved(scorer, examples.at(seen), confused[seen], seed, c)
-        if fold == 0:
-            some = held_out[:: max(len(held_out) // FITTED_EXAMPLES, 1)]
-            coefficients = _fit_combination(part.proposed(examples.bags[some], position[some]), examples.targets[some])
-            part = scorer = replace(part, coefficients=coefficients)
-        lists = part.shortlists(examples.bags[held_out], position[held_out])
-        labels[held_out], scores[held_out] = lists.labels, lists.scores
+    order = np.random.default_rng(seed).permutation(len(examples))
+    count = max(min(HELD_OUT, len(examples) // 3), 1)
+    held_out, seen = np.sort(order[:count]), np.sort(order[count:])
+    say(f"solving without {count:,} examples, which decoders are trained on")
+    part = _solved(scorer, examples.at(seen), confused[seen], seed, c)
+    proposals = list(part.proposals(examples.bags[held_out], position[held_out]))
+    coefficients = _fit_combination(proposals, examples.targets[held_out])
+    lists = replace(part, coefficients=coefficients).best(proposals)
     say("solving on all examples")
-    return _solved(scorer, examples, confused, seed, c), Shortlists(labels, scores)
+    return _solved(replace(scorer, coefficients=coefficients), examples, confused, seed, c), held_out, lists
 
 
-def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int, c: float) -> ShortlistScorer:
-    """Classifiers, centroids and neighbours from more examples; how they are combined stays."""
-    confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)
+def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int) -> ShortlistScorer:
+    """Centroids and neighbours from more examples. Classifiers, which take long, and how all is combined stay."""
     again, _ = _remember(examples, scorer.size, seed)
-    return _solved(replace(again, coefficients=scorer.coefficients), examples, confused, seed, c)
+    return replace(
+        again,
+        coefficients=scorer.coefficients,
+        log_counts=scorer.log_counts,
+        classifiers=scorer.classifiers,
+        centroids=_rounded(label_centroids(examples)),
+    )
 
 
 def _solved(
     scorer: ShortlistScorer, examples: Examples, confused: sparse.csr_matrix, seed: int, c: float
 ) -> ShortlistScorer:
     """The same scorer with classifiers and centroids of these examples."""
-    classifiers, centroids = solve_classifiers(examples, confused, seed, c), label_centroids(examples)
-    for matrix in (classifiers, centroids):
-        matrix.data = matrix.data.astype(np.float16).astype(np.float32)  # as it will be read from the file
-    return replace(scorer, classifiers=classifiers, centroids=centroids)
+    classifiers = _rounded(solve_classifiers(examples, confused, seed, c))
+    return replace(scorer, classifiers=classifiers, centroids=_rounded(label_centroids(examples)))
+
+
+def _rounded(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
+    """As it will be read from the file."""
+    matrix.data = matrix.data.astype(np.float16).astype(np.float32)
+    return matrix
 
 
 def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer, np.ndarray]:
@@ -271,9 +273,9 @@ def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer
     position = np.full(len(examples), -1)
     position[chosen] = np.arange(len(chosen))
     bags, terms, labels = examples.bags, examples.bags.shape[1], examples.targets.shape[1]
-    frequent = np.bincount(bags.indices, minlength=terms) > max(FREQUENT * len(examples), NEAREST)  # (V,)
-    remembered = without_terms(bags[chosen], frequent)
-    remembered.data = remembered.data.astype(np.float16).astype(np.float32)  # as it will be read from the file
+    holding = np.bincount(bags.indices, minlength=terms)  # (V,) examples that have each term
+    frequent = (holding > max(FREQUENT * len(examples), NEAREST)) | (holding == 0)  # (V,)
+    remembered = _rounded(without_terms(bags[chosen], frequent))
     counts = np.bincount(examples.targets.indices, minlength=labels)  # (L,)
     scorer = ShortlistScorer(
         sparse.csr_matrix((terms + 1, labels), dtype=np.float32),
@@ -288,12 +290,18 @@ def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer
     return scorer, position
 
 
-def _fit_combination(proposed: Proposed, targets: sparse.csr_matrix) -> np.ndarray:
+def _fit_combination(proposals: list[Proposed], targets: sparse.csr_matrix) -> np.ndarray:
     """(5,) coefficients of a logistic regression from all scores of a candidate to the log-odds that it is a label."""
     from sklearn.linear_model import LogisticRegression
 
-    examples, labels = targets.shape
-    true_keys = np.repeat(np.arange(examples, dtype=np.int64), np.diff(targets.indptr)) * labels + targets.indices
-    right = np.isin(proposed.rows * labels + proposed.labels, true_keys)
-    model = LogisticRegression(C=1e3, max_iter=200).fit(proposed.features, right)
+    labels, right, start = targets.shape[1], [], 0
+    for proposed in proposals:
+        part = targets[start : start + proposed.examples]
+        start += proposed.examples
+        true_keys = np.repeat(np.arange(proposed.examples, dtype=np.int64), np.diff(part.indptr)) * labels
+        right.append(np.isin(proposed.rows * labels + proposed.labels, true_keys + part.indices))
+    truth, features = np.concatenate(right), np.concatenate([proposed.features for proposed in proposals])
+    if truth.all() or not truth.any():
+        return np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # nothing to tell apart
+    model = LogisticRegression(C=1e3, max_iter=200).fit(features, truth)
     return np.append(model.coef_[0], model.intercept_[0])

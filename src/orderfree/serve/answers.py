@@ -9,10 +9,11 @@ import numpy as np
 
 from .._version import __version__
 from ..build import check_decoder
-from ..decisions import BEST
+from ..decisions.records import BEST
 from ..decoding.search import searches
 from ..errors import OrderfreeError
 from ..inference import Prediction, Predictor
+from ..promising import CandidateList, candidate_lists
 from ..report.trace import Step, Trace, likeliest, trace
 from ..types import Example, LabelSet
 from .familiar import caveat, typical_texts
@@ -31,6 +32,7 @@ from .schema import (
     LimitsAnswer,
     ModelAnswer,
     Outside,
+    PossibleSets,
     PredictAnswer,
     PredictRequest,
     RankedSet,
@@ -77,8 +79,7 @@ def predict_answer(
         chosen = one.label_sets[decoder]
         answer = set_answer(predictor, chosen, one.probs, one.truncated, asked.probs, asked.alternatives)
         if one.candidates is not None:
-            answer.candidates = [CandidateSet(labels=list(names), prob=prob) for names, prob in one.candidates.sets]
-            answer.outside = Outside(possible=one.candidates.outside, prob=one.candidates.outside_prob)
+            answer.candidates, answer.outside = _listed(one.candidates)
         if asked.abstain_below is not None:
             answer.prob = predictor.set_prob(decoder, chosen)
             answer.abstained = answer.prob < asked.abstain_below
@@ -86,6 +87,11 @@ def predict_answer(
             answer.labels = [] if answer.abstained else answer.labels
         answers.append(answer)
     return PredictAnswer(decoder=plain, predictions=answers).model_dump_json().encode()
+
+
+def _listed(found: CandidateList) -> tuple[list[CandidateSet], Outside]:
+    sets = [CandidateSet(labels=list(names), prob=prob) for names, prob in found.sets]
+    return sets, Outside(possible=found.outside, prob=found.outside_prob)
 
 
 def set_answer(
@@ -132,8 +138,19 @@ def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> E
         words_missing=_words_missing(predictor, told),
         caveat=caveat(predictor, text),
         alternatives=alternatives,
+        possible=_possible(predictor, text),
         comparison=_comparison(predictor, told),
     )
+
+
+def _possible(predictor: Predictor, text: str) -> PossibleSets | None:
+    promise = predictor.trained.decisions.surest_candidates
+    if promise is None or predictor.limits != Predictor(predictor.trained).limits:
+        return None
+    ((_, given),) = predictor.batches([Example("0", text=text)])
+    (found,) = candidate_lists(predictor, given, promise.limit)
+    sets, outside = _listed(found)
+    return PossibleSets(promise=promise.sentence, sets=sets, outside=outside, doubtful=found.doubtful)
 
 
 def _step(predictor: Predictor, told: Trace, step: Step, candidates: int) -> StepAnswer:

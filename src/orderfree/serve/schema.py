@@ -98,6 +98,13 @@ class Outside(BaseModel):
     prob: float = Field(description="of all sets that were not found")
 
 
+class PossibleSets(BaseModel):
+    promise: str = Field(description="in words, with its conditions")
+    sets: list[CandidateSet] = Field(description="the most probable first")
+    outside: Outside
+    doubtful: bool = Field(description="whether there is more than one answer, so that a person should look")
+
+
 class SetAnswer(BaseModel):
     """The same fields as a line of `orderfree predict`."""
 
@@ -192,6 +199,10 @@ class ExplainAnswer(BaseModel):
     words_missing: str | None = Field(description="why there are neither spans nor word weights")
     caveat: str | None = Field(description="why this answer means little, where the text is empty or its words unknown")
     alternatives: Alternatives | None
+    possible: PossibleSets | None = Field(
+        description="label sets that hold the true one, by the surest promise of the model; null where it makes none, "
+        "or where min_labels or max_labels is not the model's own"
+    )
     comparison: list[ComparedLabel] = Field(description="labels that either decoder thinks of")
 
 

@@ -1,1 +1,1 @@
-"""What touches the operating system: files, tensors in files, processor, pretrained weights."""
+"""Access to the operating system: files, tensors in files, processor, pretrained weights; registries and plugins."""

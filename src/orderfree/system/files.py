@@ -1,4 +1,4 @@
-"""Writing without ever leaving half a file: write aside, fsync, rename. Locks and checksums of what is on disk."""
+"""Atomic writing of files (write aside, fsync, rename), locks of directories, checksums of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import IO, Any
 
 from ..errors import OrderfreeError, TrainingError
 
-LOCK = ".lock"  # in a directory that a process is working in
+LOCK = ".lock"  # in a directory that a process is using
 CHECKSUMS = "checksums.json"
 
 
@@ -31,8 +31,8 @@ _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 def writing_aside(path: Path) -> Iterator[Path]:
     """A file to write to that appears under `path` only when it is complete and on disk.
 
-    Behind a symbolic link it is the link's target that is replaced. A device, a pipe or a descriptor of this process
-    is never replaced: the complete content is copied into it."""
+    If `path` is a symbolic link, its target is replaced. A device, a pipe or a descriptor of this process is not
+    replaced: the complete content is copied into it."""
     path = Path(path)
     if is_stream(path):
         with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def writing_aside(path: Path) -> Iterator[Path]:
         return
     target = Path(os.path.realpath(path))
     with explained(path), making_directory(target.parent):
-        if target.is_symlink():  # what is left of a circle of links
+        if target.is_symlink():  # the path is part of a cycle of links
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:200]}.", suffix=".part")
         os.close(descriptor)
@@ -51,7 +51,7 @@ def writing_aside(path: Path) -> Iterator[Path]:
         try:
             yield aside
             sync_file(aside)
-            aside.chmod(0o666 & ~_umask())  # mkstemp makes it private, whatever the user's own rule is
+            aside.chmod(0o666 & ~_umask())  # mkstemp makes it private and ignores the user's umask
             aside.replace(target)
         except BaseException:
             aside.unlink(missing_ok=True)
@@ -65,7 +65,7 @@ def is_standard_output(path: Path | str) -> bool:
 
 
 def is_stream(path: Path | str) -> bool:
-    """Whether a path names a device, a pipe or a descriptor: what can be written to and not be replaced."""
+    """Whether a path names a device, a pipe or a descriptor, which can be written to but not replaced."""
     if is_standard_output(path) or str(path) == "/dev/stderr" or _descriptor(path) is not None:
         return True
     try:
@@ -81,13 +81,13 @@ def _descriptor(path: Path | str) -> int | None:
 
 
 def _stream(path: Path) -> Path | int:
-    """A descriptor is duplicated: opening its name again would begin anew at its first byte."""
+    """A descriptor is duplicated: opening its name again would write from the first byte."""
     number = {"/dev/stdout": 1, STANDARD_OUTPUT: 1, "/dev/stderr": 2}.get(str(path), _descriptor(path))
     return path if number is None else os.dup(number)
 
 
 def refuse_overwriting(outputs: Iterable[Path | str | None], inputs: Iterable[Path | str | None]) -> None:
-    """Refuses an output that is one of the inputs, under whatever name, or a file inside an input folder."""
+    """Refuses an output that is one of the inputs, under any name, or a file inside an input folder."""
     written = [Path(path) for path in outputs if path is not None and not is_stream(path) and os.path.exists(path)]
     for source in (Path(path) for path in inputs if path is not None):
         for target in written:
@@ -126,7 +126,8 @@ def write_text(path: Path, text: str) -> None:
 def writing_directory(path: Path) -> Iterator[Path]:
     """A directory that appears under `path` only when everything in it is complete and on disk.
 
-    `path` must not exist; the caller removes what it replaces afterwards, so that one of the two always stands."""
+    `path` must not exist; the caller removes the directory that it replaces afterwards, so that one of the two always
+    exists."""
     path = Path(path)
     with explained(path), making_directory(path.parent):
         aside = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
@@ -136,7 +137,7 @@ def writing_directory(path: Path) -> Iterator[Path]:
                 if file.is_file():
                     sync_file(file)
             sync_directory(aside)
-            aside.chmod(0o777 & ~_umask())  # mkdtemp makes it private, whatever the user's own rule is
+            aside.chmod(0o777 & ~_umask())  # mkdtemp makes it private and ignores the user's umask
             os.rename(aside, path)
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
@@ -146,7 +147,7 @@ def writing_directory(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def making_directory(path: Path) -> Iterator[None]:
-    """Makes a directory and its parents; if the block fails, those that were made for it and are empty go again."""
+    """Makes a directory and its parents; if the block fails, the new ones that are empty are removed again."""
     made = [directory for directory in (path, *path.parents) if not directory.exists()]  # deepest first
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -167,7 +168,7 @@ def sync_directory(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    except OSError as error:  # some network file systems cannot; the rename itself still holds
+    except OSError as error:  # some network file systems cannot sync; the rename is still valid
         if error.errno not in (errno.EINVAL, errno.ENOTSUP):
             raise
     finally:
@@ -175,17 +176,17 @@ def sync_directory(path: Path) -> None:
 
 
 def remove_leftovers(directory: Path) -> None:
-    """Deletes what a killed process was writing aside."""
+    """Deletes the temporary files of a process that was killed."""
     for leftover in Path(directory).glob(".*.part"):
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
 
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Keeps other processes out of an existing directory. The system lets go of the lock of a process that has died."""
+    """Locks an existing directory against other processes. The system releases the lock of a process that has died."""
     path = directory / LOCK
     while True:
-        file = _open_lock(path)  # for as long as it is locked
+        file = _open_lock(path)  # stays open while the directory is locked
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -195,7 +196,7 @@ def locked(directory: Path) -> Iterator[None]:
             raise OrderfreeError(
                 f"{directory}: {holder} is working here; wait for it or choose another place."
             ) from None
-        with contextlib.suppress(FileNotFoundError):  # its last holder may have removed what we have just opened
+        with contextlib.suppress(FileNotFoundError):  # its last holder may have removed the file just opened
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 break
         file.close()
@@ -210,7 +211,7 @@ def locked(directory: Path) -> Iterator[None]:
 
 
 def _open_lock(path: Path) -> IO[str]:
-    """A link is not followed and a pipe not waited for: what it leads to would be overwritten."""
+    """Does not follow a link, whose target would be overwritten, and does not wait for a pipe."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
@@ -234,13 +235,13 @@ def fingerprint(path: Path) -> str:
 
 
 def write_checksums(directory: Path) -> None:
-    """Notes what every file of a directory is, byte for byte."""
-    found = {file.name: fingerprint(file) for file in sorted(directory.iterdir())}
-    (directory / CHECKSUMS).write_text(json.dumps(found), encoding="utf-8")
+    """Writes the checksum of every file of a directory."""
+    checksums = {file.name: fingerprint(file) for file in sorted(directory.iterdir())}
+    (directory / CHECKSUMS).write_text(json.dumps(checksums), encoding="utf-8")
 
 
 def damage(directory: Path) -> str | None:
-    """The file of a directory that is not what it was when its checksums were written."""
+    """The first file of a directory that does not match its checksum; None: all match."""
     try:
         expected = json.loads((directory / CHECKSUMS).read_text(encoding="utf-8"))
         return next((name for name, known in expected.items() if fingerprint(directory / name) != known), None)
@@ -250,17 +251,17 @@ def damage(directory: Path) -> str | None:
 
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turns what a disk can refuse into one sentence that names the path."""
+    """Turns errors of the file system into one sentence that names the path."""
     try:
         yield
-    except BrokenPipeError:  # no file: the reader of our standard output has gone
+    except BrokenPipeError:  # not a file: the reader of our standard output has closed it
         raise
     except OSError as error:
         raise refusal(error, path) from error
 
 
 def refusal(error: OSError, path: Path | str) -> OrderfreeError:
-    """What the system refused, as one sentence: a full disk ends with 1, everything else with 2."""
+    """An error of the file system as one sentence; the exit code is 1 for a full disk and 2 otherwise."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return TrainingError(
             f"no space left on the disk of {path}: what was complete before is kept; free some space and run again."

@@ -1,5 +1,5 @@
-"""The files of a model directory that may come from a stranger. Each is a regular file inside the directory, of bounded
-size and on the list in its manifest, before it is opened."""
+"""The files of a model directory from an untrusted source. Before a file is opened, it must be a regular file inside
+the directory, of bounded size and listed in the manifest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .files import fingerprint
 
 MANIFEST = "manifest.json"
 AGAIN = "copy or train the model again."
-# Most bytes of a file, by the end of its name. A graph without data of its own beside it cannot be larger than this.
+# Largest size of a file in bytes, by suffix. A graph without external data cannot be larger than this.
 LARGEST = {".json": 1 << 28, ".jsonl": 1 << 26, ".onnx": 1 << 31, ".safetensors": 1 << 36}
 LARGEST_OTHER = 1 << 24
 LARGEST_NUMBER = 1e15  # of a score, a loss or a count
@@ -29,8 +29,8 @@ class Folder(Protocol):
 
 @dataclass(frozen=True)
 class ListedFiles:
-    """Those files of a directory that its manifest lists and that were found to be what it says; no other has a path
-    here."""
+    """The files of a directory that its manifest lists and whose checksums match; no other file can be opened through
+    it."""
 
     directory: Path
     names: frozenset[str]
@@ -45,12 +45,12 @@ class ListedFiles:
 
 
 def holds(folder: Folder, name: str) -> bool:
-    """Whether a directory has this file; of listed files, whether it is one of them, whatever else lies there."""
+    """Whether a directory has this file; with listed files, whether it is one of them."""
     return name in folder if isinstance(folder, ListedFiles) else (folder / name).exists()
 
 
 def check_files(directory: Path, files: dict[str, Any]) -> ListedFiles:
-    """`files`: what a manifest says of each. Sizes and checksums are compared, and nothing else is read of them."""
+    """Compares sizes and checksums with `files`, the entries of the manifest, without parsing any file."""
     for name, expected in files.items():
         _check_file(directory, name, expected)
     return ListedFiles(directory, frozenset(files))
@@ -77,22 +77,22 @@ def _check_file(directory: Path, name: str, expected: Any) -> None:
 
 
 def plain_size(path: Path) -> int:
-    """How many bytes a file has; what is no regular file, or larger than any model needs, is refused unopened."""
+    """The size of a file; refuses, without opening it, one that is not regular or larger than any model needs."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         raise ModelDirectoryError(f"{path.parent}: {path.name} is missing; {AGAIN}") from None
     except OSError as error:
         raise ModelDirectoryError(f"{path}: cannot be read ({error.strerror}); check the path.") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise ModelDirectoryError(f"{path}: is not a regular file, expected one; {AGAIN}")
-    if found.st_size > (largest := LARGEST.get(path.suffix, LARGEST_OTHER)):
+    if status.st_size > (largest := LARGEST.get(path.suffix, LARGEST_OTHER)):
         raise ModelDirectoryError(f"{path}: is larger than {largest:,} bytes, more than any model needs.")
-    return found.st_size
+    return status.st_size
 
 
 def read_plain(path: Path) -> bytes:
-    """The bytes of a file that no manifest lists. A link to another directory is refused, too."""
+    """The bytes of a file that is not in a manifest. A link to another directory is refused."""
     if path.resolve().parent != path.parent.resolve():
         raise ModelDirectoryError(f"{path}: is a link that leads outside the directory; {AGAIN}")
     plain_size(path)
@@ -110,7 +110,7 @@ def is_number(value: Any) -> bool:
 
 
 def is_score(value: Any) -> bool:
-    """The same, or NaN: there was nothing to judge."""
+    """As `is_number`, or NaN: there was nothing to score."""
     return is_number(value) or value != value
 
 

@@ -1,7 +1,8 @@
-"""In which precision training multiplies: bfloat16 where the processor or the GPU really is faster at it."""
+"""The precision of matrix products in training: bfloat16 if the processor or the GPU is faster with it."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,14 +17,25 @@ if TYPE_CHECKING:
 
 FLOAT32, BFLOAT16 = "float32", "bfloat16"
 INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}  # as Linux names them on x86
-SIZE, ROUNDS = 256, 4  # of the products that are timed where the system names no instructions
+# the last instruction set before bfloat16: without bfloat16 oneDNN cannot round
+LARGEST, WITHOUT_BFLOAT16 = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI"
+SIZE, ROUNDS = 256, 4  # of the timed products, on systems that do not list instructions
 
 
 def chosen_precision(setting: str) -> str:
-    """float32 or bfloat16, where the setting leaves it to the machine."""
+    """The precision of a setting; `auto` is resolved for this machine."""
     if setting != "auto":
         return setting
     return BFLOAT16 if bfloat16_is_faster() else FLOAT32
+
+
+def embedding_precision(setting: str) -> str:
+    """As `chosen_precision`, for what is computed on the processor even where there is a GPU, and in a process that may
+    have been told to leave the instructions for bfloat16 alone."""
+    if setting != "auto":
+        return setting
+    unused = os.environ.get(LARGEST) == WITHOUT_BFLOAT16
+    return BFLOAT16 if processor_is_faster() and not unused else FLOAT32
 
 
 @lru_cache(maxsize=1)
@@ -32,12 +44,16 @@ def bfloat16_is_faster() -> bool:
 
     if torch.cuda.is_available():
         return torch.cuda.is_bf16_supported(including_emulation=False)
+    return processor_is_faster()
+
+
+def processor_is_faster() -> bool:
     instructions = processor_instructions()
     return _times_faster() if instructions is None else bool(instructions & INSTRUCTIONS)
 
 
 def processor_instructions(path: Path = Path("/proc/cpuinfo")) -> set[str] | None:
-    """What Linux says an x86 processor can do; None: another system or another processor."""
+    """The instruction sets of an x86 processor, as Linux lists them; None: another system or another processor."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -47,7 +63,7 @@ def processor_instructions(path: Path = Path("/proc/cpuinfo")) -> set[str] | Non
 
 
 def _times_faster() -> bool:
-    """By a product: the fastest of a few in either precision."""
+    """Compares the fastest of a few products in either precision."""
     import torch
 
     def fastest(dtype: torch.dtype) -> float:
@@ -63,7 +79,7 @@ def _times_faster() -> bool:
 
 
 def refuse_unable(precision: str) -> str | None:
-    """Refuses a GPU that has no bfloat16 at all; a sentence for the user where it works, but slowly."""
+    """Refuses a GPU without bfloat16; returns a warning if bfloat16 works but is slow."""
     import torch
 
     if precision != BFLOAT16 or bfloat16_is_faster():
@@ -78,7 +94,7 @@ def refuse_unable(precision: str) -> str | None:
 
 @contextmanager
 def multiplying_in_bfloat16(device_type: str) -> Iterator[None]:
-    """Products and recurrent layers in bfloat16. A processor that oneDNN has no such kernels for takes torch's own."""
+    """Products and recurrent layers in bfloat16. If oneDNN has no such kernels for the processor, torch's are used."""
     import torch
 
     enabled = torch.backends.mkldnn.enabled

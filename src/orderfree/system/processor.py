@@ -1,4 +1,4 @@
-"""How the process uses the machine: its memory, its threads, its instructions."""
+"""How the process uses memory, threads and instructions of the machine."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .precision import FLOAT32, INSTRUCTIONS, processor_instructions
+from .precision import FLOAT32, INSTRUCTIONS, LARGEST, WITHOUT_BFLOAT16, processor_instructions
 
 # glibc's malloc.h
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-KEPT = 1 << 30  # bytes: blocks smaller than this are kept for the next update
+KEPT = 1 << 30  # bytes: smaller blocks are kept for the next update
 
 
 def keep_freed_memory() -> bool:
-    """Asks glibc not to hand freed blocks back to the system. True: it will not. Called by the command line only: a
-    library leaves its host's memory alone.
+    """Asks glibc not to return freed blocks to the system; True: it agreed. Only the command line calls this: a library
+    must not change the memory management of its host.
 
-    Every update frees its activations and asks for nearly the same amount again. Handed back, each page has to be
-    mapped and cleared anew: a quarter of the time an update of the paper's model took. Nothing is done where the C
-    library is another one, or where the user has set glibc's own variables."""
+    Every update frees its activations and allocates nearly the same amount again. Pages that were returned must be
+    mapped and cleared again, which took a quarter of an update of the paper's model. Nothing is done with another C
+    library, or if the user has set glibc's variables."""
     if any(name in os.environ for name in ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")):
         return False
     try:
@@ -31,13 +31,13 @@ def keep_freed_memory() -> bool:
         return False
 
 
-# oneDNN makes a kernel for every size of matrices and keeps it: texts are of a thousand lengths, kernels of a megabyte
+# oneDNN compiles and caches a kernel for every matrix size: texts have a thousand lengths, a kernel takes a megabyte
 KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 KERNELS_KEPT = "32"
 
 
 def products() -> str | None:
-    """How exact torch's products are; None: the host has set that in ways this question has no answer to."""
+    """torch's precision of float32 products; None: the host uses settings that this function cannot express."""
     import torch
 
     try:
@@ -46,24 +46,20 @@ def products() -> str | None:
         return None
 
 
-# instructions up to those for bfloat16: without them oneDNN has nothing to round with
-LARGEST, WITHOUT_BFLOAT16 = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_VNNI"
-
-
 def use_processor(threads: int, precision: str = FLOAT32) -> None:
-    """This many threads, and the faster of torch's two ways to multiply float32 matrices where both are exact.
+    """Sets the number of threads, and selects the faster of torch's two libraries for float32 products.
 
-    MKL, torch's usual way, leaves the widest instructions of a processor that is not Intel's unused; oneDNN does not
-    (2.2 times as fast on an AMD EPYC). torch asks oneDNN only if told that bfloat16 is good enough; a processor
-    without instructions for bfloat16 computes in float32 all the same. One that has them is told not to use them,
-    unless `precision` is bfloat16, which needs them: this works until oneDNN has made its first product. A product
-    whose factors bfloat16 cannot hold tells whether all went well; if not, MKL multiplies. With a GPU the setting would
-    mean other things as well, so it is left alone."""
+    MKL, torch's default, does not use the widest instructions of processors by other makers than Intel; oneDNN does
+    (2.2 times as fast on an AMD EPYC). torch uses oneDNN only if bfloat16 is declared precise enough; a processor
+    without bfloat16 instructions still computes in float32. On a processor with them they are disabled, unless
+    `precision` is bfloat16; this has an effect only before oneDNN's first product. A product of factors that bfloat16
+    cannot represent checks the result; if it is not exact, MKL is used. With a GPU nothing is changed, because the
+    setting has further effects there."""
     for name in KERNEL_CACHES:
         os.environ.setdefault(name, KERNELS_KEPT)
     if precision == FLOAT32 and (processor_instructions() or set()) & INSTRUCTIONS:
         os.environ.setdefault(LARGEST, WITHOUT_BFLOAT16)
-    import torch  # not at the top: --help reads this module and must be quick
+    import torch  # not at the top: --help imports this module and must be fast
 
     torch.set_num_threads(threads)
     if torch.cuda.is_available() or products() != "highest":
@@ -74,7 +70,7 @@ def use_processor(threads: int, precision: str = FLOAT32) -> None:
 
 
 def exact(multiply: Callable[[Any, Any], Any]) -> bool:
-    """Whether a product keeps digits that bfloat16 cannot hold."""
+    """Whether a product keeps digits that bfloat16 cannot represent."""
     import torch
 
     fine = torch.full((128, 128), 1 + 2.0**-20)

@@ -1,5 +1,5 @@
-"""Weights on disk, as safetensors files: nothing in them runs, and a header that does not fit is refused before memory
-is taken for what it promises."""
+"""Weights on disk, as safetensors files: they contain no code, and a header that does not fit is refused before memory
+is allocated for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Network = TypeVar("Network", bound=torch.nn.Module)
 
 
 class Misfit(ValueError):
-    """A weights file that does not belong to the network it is said to be of."""
+    """A weights file that does not fit its network."""
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
@@ -30,7 +30,7 @@ def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
 
 
 def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """safetensors' own `save_file`; what the disk refuses is raised as the OSError it is."""
+    """safetensors' `save_file`; an error of the file system is raised as an OSError."""
     try:
         save_file(tensors, path)
     except SafetensorError as error:
@@ -40,16 +40,16 @@ def save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
 
 
 def with_weights(build: Callable[[], Network], path: Path) -> Network:
-    """The network that `build` makes, with the weights of this file.
+    """The network that `build` returns, with the weights of this file.
 
-    It is first built on the meta device, where tensors have shapes and no memory: a config that asks for a terabyte
-    does not get further than that, unless it comes with a terabyte of weights."""
+    It is first built on the meta device, where tensors have shapes but no memory: a config that needs a terabyte is
+    refused there, unless the file holds a terabyte of weights."""
     try:
         with safe_open(path, "pt") as file:
-            found = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no mapping
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no mapping
         with torch.device("meta"):
             expected = {name: tuple(values.shape) for name, values in build().state_dict().items()}
-        wrong = sorted(name for name in expected.keys() | found.keys() if expected.get(name) != found.get(name))
+        wrong = sorted(name for name in expected.keys() | shapes.keys() if expected.get(name) != shapes.get(name))
         if wrong:
             raise Misfit(f"was made for other labels or another config ({wrong[0]} does not fit)")
         weights = load_file(path)

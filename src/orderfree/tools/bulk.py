@@ -1,8 +1,8 @@
 """Prediction over large corpora on Ray: Parquet files in, a directory of Parquet files out, each row exactly once.
 
-A part is a range of rows of one input file, and becomes one output file, written aside and renamed: what is there is
-whole. A job that was stopped goes on with the parts that are not there; a part that a dying worker had begun is done
-again. `job.json` says what the job is, so that no other one is mixed into its directory.
+A part is a range of rows of one input file. It becomes one output file, written aside and renamed, so that every output
+file is complete. A job that was stopped continues with the missing parts; a part whose worker died is predicted again.
+`job.json` describes the job, so that no other job can write into its directory.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from ..system.processor import use_processor
 JOB, COMPLETE = "job.json", "complete.json"
 SOURCE = "source"  # column: the input file a row comes from
 STORE = 200 << 20  # bytes of Ray's object store: only names of parts and counts pass through it
-MOST_BLOCKS = 10_000  # parts are handed out in at most as many lots
-FOOTER = 8  # bytes at the end of a Parquet file: length of its metadata, and four letters
+MOST_BLOCKS = 10_000  # maximum number of blocks in which parts are distributed
+FOOTER = 8  # bytes at the end of a Parquet file: length of its metadata, and four magic bytes
 
 
 class Part(NamedTuple):
@@ -50,7 +50,7 @@ class Part(NamedTuple):
 def plan(
     run: Path, inputs: list[str], predictor: Predictor, decoder: str, hierarchy: Path | None, probs: str, part_rows: int
 ) -> dict[str, Any]:
-    """All that the result depends on, as JSON; workers on other machines need nothing else."""
+    """Everything that the result depends on, as JSON; workers on other machines need nothing else."""
     check_decoder(predictor.trained.config, predictor.decision(decoder).search)
     if hierarchy is not None:
         Hierarchy.read(hierarchy, predictor.labels.ids)
@@ -58,7 +58,7 @@ def plan(
         raise OrderfreeError("an input is given twice; each row is predicted once, so name each file once.")
     return {
         "run": str(run.resolve()),
-        "model": fingerprint(run / "manifest.json"),  # which holds the checksums of all other files
+        "model": fingerprint(run / "manifest.json"),  # the manifest holds the checksums of all other files
         "decoder": decoder,
         "min_labels": predictor.own_min_labels,
         "hierarchy": None if hierarchy is None else [str(hierarchy.resolve()), fingerprint(hierarchy)],
@@ -70,7 +70,7 @@ def plan(
 
 
 def _described(path: str) -> dict[str, Any]:
-    """An input file, with a checksum of its metadata: where every column lies, how long it is and its statistics."""
+    """An input file, with a checksum of its metadata, which holds position, length and statistics of every column."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -94,11 +94,11 @@ def parts_of(job: dict[str, Any]) -> Iterator[Part]:
 
 
 class PartWorker:
-    """Lives in a process of its own and loads the model once. What a user can cause is told, not raised."""
+    """Runs in its own process and loads the model once. Errors that a user can cause are returned, not raised."""
 
     def __init__(self, job: dict[str, Any], directory: str) -> None:
         self.job, self.directory = job, Path(directory)
-        self.places = {one["path"]: one["absolute"] for one in job["inputs"]}
+        self.absolute_paths = {one["path"]: one["absolute"] for one in job["inputs"]}
 
     @cached_property
     def predictor(self) -> Predictor:
@@ -109,8 +109,8 @@ class PartWorker:
 
     @cached_property
     def parents(self) -> Hierarchy | None:
-        given = self.job["hierarchy"]
-        return None if given is None else Hierarchy.read(Path(given[0]), self.predictor.labels.ids)
+        source = self.job["hierarchy"]
+        return None if source is None else Hierarchy.read(Path(source[0]), self.predictor.labels.ids)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[Any]]:
         told: dict[str, list[Any]] = {"rows": [], "refusal": []}
@@ -118,7 +118,7 @@ class PartWorker:
         for part in (Part(*values) for values in columns):
             refusal = ""
             try:
-                if not part.file(self.directory).exists():  # a worker that died may have done it
+                if not part.file(self.directory).exists():  # a worker that died may have written it
                     self.predict(part)
             except OrderfreeError as error:
                 refusal = str(error)
@@ -130,7 +130,7 @@ class PartWorker:
         predictor, decoder = self.predictor, self.job["decoder"]
         options = predictor.trained.config.data.model_copy(update={"format": "parquet"})
         rows = range(part.first, part.stop)
-        examples = read_examples(self.places[part.path], options, labelled=False, part=rows)
+        examples = read_examples(self.absolute_paths[part.path], options, labelled=False, part=rows)
         with open_prediction_writer(str(part.file(self.directory)), "parquet", more=(SOURCE,)) as writer:
             for prediction in predictor.predict(examples, [decoder]):
                 record = prediction_record(predictor, prediction, decoder, self.parents, self.job["probs"])
@@ -140,7 +140,7 @@ class PartWorker:
 def run_on_ray(
     job: dict[str, Any], directory: Path, workers: int | None, advance: Callable[[int], object] = lambda rows: None
 ) -> dict[str, int]:
-    """Does the parts that are not there; `advance` is told of the rows of each. Returns counts of the whole job."""
+    """Predicts the missing parts, passing the rows of each to `advance`. Returns counts of the whole job."""
     with explained(directory):
         directory.mkdir(parents=True, exist_ok=True)
     with locked(directory):
@@ -158,17 +158,17 @@ def run_on_ray(
 
 
 def claim(job: dict[str, Any], directory: Path) -> None:
-    """Makes the directory this job's own, or refuses: what is there is another job's, or nobody's."""
+    """Assigns the directory to this job; refuses one with files of another job or of unknown origin."""
     try:
-        found = json.loads((directory / JOB).read_text(encoding="utf-8"))
+        earlier = json.loads((directory / JOB).read_text(encoding="utf-8"))
     except FileNotFoundError:
         if any(not file.name.startswith(".") for file in directory.iterdir()):
             raise OrderfreeError(f"{directory}: is not empty and holds no {JOB}; choose another --out.") from None
         write_json(directory / JOB, job)
         return
     except (OSError, ValueError):
-        found = {}
-    other = [key for key in job if not isinstance(found, dict) or found.get(key) != job[key]]
+        earlier = {}
+    other = [key for key in job if not isinstance(earlier, dict) or earlier.get(key) != job[key]]
     if other:
         raise OrderfreeError(
             f"{directory}: holds predictions of another job, which differs in {', '.join(other)}; choose another --out."
@@ -185,12 +185,14 @@ def _predict_missing(
     context.enable_progress_bars = context.print_on_execution_start = False
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     if not ray.is_initialized():
-        own: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
-        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **own)
+        local: dict[str, Any] = (
+            {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers, "object_store_memory": STORE}
+        )
+        ray.init(include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR, **local)
     size = min(workers or int(ray.cluster_resources()["CPU"]), len(parts))
     blocks = min(len(parts), max(MOST_BLOCKS, size))
     data = ray.data.from_items([part._asdict() for part in parts], override_num_blocks=blocks)
-    done = data.map_batches(  # Ray replaces a worker that dies, and has done again what it was doing
+    done = data.map_batches(  # Ray replaces a worker that dies, and repeats its block
         PartWorker,
         fn_constructor_args=(job, str(directory.resolve())),
         batch_size=1,

@@ -1,5 +1,5 @@
-"""Several models on the same examples: who is better at what, and is it more than luck. With `seeds` the luck of the
-training counts too: every model is trained again with each of them."""
+"""Comparison of models on the same examples, with paired tests. With `seeds`, every model is trained again with each
+seed, so that the tests also cover the randomness of training."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ def compare(
     decode: str | None = None,
     retrained: Mapping[str, Sequence[Predictor]] | None = None,
 ) -> dict[str, Any]:
-    """Plain JSON. Everything about a run is judged with one decoder: `decode`, or the run's own default. All runs are
-    compared with the first. Labels are those of all runs: a run that lacks one misses it. Labels of which it is not
-    known whether an example has them count as not predicted. `retrained`: the models of `retrain`, by run; the metrics
-    are then means over them."""
+    """Plain JSON. Each run is scored with one decoder: `decode`, or the run's default. All runs are compared with the
+    first. Labels are those of all runs; a run without a label misses it. Unknown labels of an example count as not
+    predicted. `retrained`: the models of `retrain`, by run; the metrics are then means over them."""
     decoders = {name: decode or predictor.default_decoder for name, predictor in runs.items()}
     examples = [example for example in examples if example.unknown is not None]
     if not examples:
@@ -52,7 +51,7 @@ def compare(
     known = dict.fromkeys(label for predictor in everyone for label in predictor.labels.names)
     labels, unseen = evaluation_labels(list(known), targets)
     truth = to_matrix(targets, labels)
-    sets = {name: to_matrix(found, labels) for name, found in generated.items()}  # run -> (N, L)
+    sets = {name: to_matrix(label_sets, labels) for name, label_sets in generated.items()}  # run -> (N, L)
     if retrained is None:
         metrics = {metric: _judged(metric, truth, sets) for metric in FIVE}
     else:
@@ -88,7 +87,7 @@ def retrain(
 
 
 def _generated(predictor: Predictor, examples: Sequence[Example], decoder: str) -> list[tuple[str, ...]]:
-    """The labels predicted for each example, those left out of which it is not known whether it has them."""
+    """The labels predicted for each example, without its unknown labels."""
     return [
         tuple(
             label for label in prediction.label_sets[decoder].labels if label not in (prediction.example.unknown or ())
@@ -98,61 +97,61 @@ def _generated(predictor: Predictor, examples: Sequence[Example], decoder: str) 
 
 
 def _judged(metric: str, truth: sparse.csr_array, sets: dict[str, sparse.csr_array]) -> dict[str, Any]:
-    """By run: the score, its interval, and how it compares with the first run's."""
+    """By run: the score, its interval, and the paired test against the first run."""
     first = next(iter(sets.values()))
     sure = intervals(truth, sets, [metric])
     return {
         name: {
-            "score": scores(truth, own)[metric],
+            "score": scores(truth, predicted)[metric],
             "interval": sure[name][metric],
-            "against_first": None if own is first else paired(metric, truth, [own], first),
+            "against_first": None if predicted is first else paired(metric, truth, [predicted], first),
         }
-        for name, own in sets.items()
+        for name, predicted in sets.items()
     }
 
 
 def _judged_by_seed(metric: str, truth: sparse.csr_array, sets: dict[str, list[sparse.csr_array]]) -> dict[str, Any]:
-    """By run: the mean over its seeds, their standard deviation, and how it compares with the first run's."""
+    """By run: the mean over its seeds, their standard deviation, and the test against the first run."""
     first = next(iter(sets.values()))
     judged = {}
-    for name, own in sets.items():
-        values = [scores(truth, one)[metric] for one in own]
+    for name, predicted in sets.items():
+        values = [scores(truth, one)[metric] for one in predicted]
         judged[name] = {
             "score": float(np.mean(values)),
             "deviation": float(np.std(values, ddof=1)),
             "by_seed": values,
             "interval": [min(values), max(values)],
-            "against_first": None if own is first else between_seeds(metric, truth, own, first),
+            "against_first": None if predicted is first else between_seeds(metric, truth, predicted, first),
         }
     return judged
 
 
 def _by_label(truth: sparse.csr_array, sets: dict[str, sparse.csr_array], labels: list[str]) -> list[dict[str, Any]]:
-    """F1 of every label that is true somewhere, by run; where the runs differ most comes first."""
-    by_run = {name: per_label(truth, own, labels) for name, own in sets.items()}
+    """F1 of every label with true examples, by run; labels on which the runs differ most come first."""
+    by_run = {name: per_label(truth, predicted, labels) for name, predicted in sets.items()}
     rows = [
         {
             "label": label,
             "support": int(row["support"]),
-            "f1": {name: float(by_run[name][place]["f1"]) for name in sets},
+            "f1": {name: float(by_run[name][column]["f1"]) for name in sets},
         }
-        for place, (label, row) in enumerate(zip(labels, next(iter(by_run.values())), strict=True))
+        for column, (label, row) in enumerate(zip(labels, next(iter(by_run.values())), strict=True))
         if row["support"]
     ]
     return sorted(rows, key=lambda row: (min(row["f1"].values()) - max(row["f1"].values()), -row["support"]))
 
 
 def _agreement(generated: dict[str, list[tuple[str, ...]]], examples: Sequence[Example]) -> dict[str, Any]:
-    """How many examples each run alone gets right as a whole, and some on which the runs part."""
+    """How many examples only one run predicts exactly, and some examples on which the runs disagree."""
     right = {
-        name: [set(own) == set(example.labels or ()) for own, example in zip(found, examples, strict=True)]
-        for name, found in generated.items()
+        name: [set(labels) == set(example.labels or ()) for labels, example in zip(sets, examples, strict=True)]
+        for name, sets in generated.items()
     }
     alone = dict.fromkeys(generated, 0)
     shown: list[dict[str, Any]] = []
     everybody = nobody = 0
-    for place, example in enumerate(examples):
-        winners = [name for name in generated if right[name][place]]
+    for row, example in enumerate(examples):
+        winners = [name for name in generated if right[name][row]]
         everybody += len(winners) == len(generated)
         nobody += not winners
         if len(winners) == 1:
@@ -163,7 +162,7 @@ def _agreement(generated: dict[str, list[tuple[str, ...]]], examples: Sequence[E
                     "id": example.id,
                     "text": (example.text or "")[:TEXT_SHOWN],
                     "target": list(example.labels or ()),
-                    "predicted": {name: list(found[place]) for name, found in generated.items()},
+                    "predicted": {name: list(sets[row]) for name, sets in generated.items()},
                 }
             )
     return {"right": {"all": everybody, "none": nobody, "alone": alone}, "disagreements": shown}

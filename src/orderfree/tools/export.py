@@ -1,4 +1,4 @@
-"""A trained model as ONNX graphs: the same directory, with graphs in the place of the weights."""
+"""Export of a trained model as ONNX graphs: a model directory with graphs instead of weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPSET = 20
 def export_onnx(trained: TrainedModel, out: Path, card: str, int8: bool = False) -> list[str]:
     """Writes a model directory that runs on ONNX Runtime; returns the names of its graphs.
 
-    With int8, weights of matrix products are kept in 8 bits and activations rounded to 8 bits as they come."""
+    With int8, weights of matrix products are stored in 8 bits and activations are quantised dynamically."""
     if out.exists():
         raise OrderfreeError(f"{out}: is there already; choose a new directory.")
     _needs("onnx", "onnxscript", "onnxruntime")
@@ -63,15 +63,15 @@ def _write_graphs(trained: TrainedModel, directory: Path) -> list[str]:
     inputs = _sample(trained)
     with torch.no_grad():
         encoded: EncoderOutput = network.encoder(inputs)
-    given, states = named_inputs(inputs), named_outputs(encoded)
-    _write(directory / ENCODER, _Encode(network.encoder, inputs), given, list(states))
+    encoder_inputs, states = named_inputs(inputs), named_outputs(encoded)
+    _write(directory / ENCODER, _Encode(network.encoder, inputs), encoder_inputs, list(states))
     names = [ENCODER]
     if network.label_decoder is not None:
         with torch.no_grad():
             state = network.label_decoder.start(encoded)
         extra = [f"extra_{i}" for i in range(len(state.extra))]
         _write(directory / START, _Start(network.label_decoder, list(states)), states, ["hidden", "cell", *extra])
-        width = 3  # a size of 1 would be taken for a constant
+        width = 3  # a size of 1 would be treated as a constant
         previous = torch.full((len(state.mask), width), network.num_labels)  # (B, W)
         hidden, cell = (torch.stack([values] * width, dim=2) for values in (state.hidden, state.cell))
         beside = {name: torch.stack([values] * width, dim=1) for name, values in zip(extra, state.extra, strict=True)}
@@ -87,7 +87,7 @@ def _write_graphs(trained: TrainedModel, directory: Path) -> list[str]:
 
 
 def _sample(trained: TrainedModel) -> EncoderInput:
-    """Two inputs of different length: what every size that may change is read from."""
+    """Two inputs of different length, with which the network is traced."""
     texts = ("one two three four five", "a somewhat longer second text, which has some more words than the first")
     try:
         rows = encode_all(trained.featurizer, [Example(str(i), text=text) for i, text in enumerate(texts)])
@@ -99,8 +99,8 @@ def _sample(trained: TrainedModel) -> EncoderInput:
 def _rebuilt(like: EncoderInput, tensors: dict[str, Tensor]) -> EncoderInput:
     if isinstance(like, HybridInput):
         parts = {
-            part: _rebuilt(own, {n.removeprefix(f"{part}."): t for n, t in tensors.items() if n.startswith(f"{part}.")})
-            for part, own in like.parts.items()
+            part: _rebuilt(fed, {n.removeprefix(f"{part}."): t for n, t in tensors.items() if n.startswith(f"{part}.")})
+            for part, fed in like.parts.items()
         }
         return HybridInput(parts)
     changed: dict[str, Any] = dict(tensors)
@@ -147,18 +147,18 @@ class _BinaryRelevance(_Start):
         return (self.decoder(EncoderOutput(**dict(zip(self.names, tensors, strict=True)))),)
 
 
-def _write(path: Path, module: nn.Module, given: dict[str, Tensor], outputs: list[str]) -> None:
-    """Batch size, length and width stay open; sizes that belong to the network do not."""
-    open_sizes = tuple(dict.fromkeys(_open_axes(name, t), torch.export.Dim.DYNAMIC) for name, t in given.items())
+def _write(path: Path, module: nn.Module, tensors: dict[str, Tensor], outputs: list[str]) -> None:
+    """Batch size, length and width are dynamic; sizes of the network are fixed."""
+    open_sizes = tuple(dict.fromkeys(_open_axes(name, t), torch.export.Dim.DYNAMIC) for name, t in tensors.items())
     try:
         with _quietly():
             program = torch.onnx.export(
                 module.eval(),
-                tuple(given.values()),
+                tuple(tensors.values()),
                 dynamo=True,
-                input_names=list(given),
+                input_names=list(tensors),
                 output_names=outputs,
-                dynamic_shapes=(open_sizes,),  # one list: every forward here takes its tensors as one
+                dynamic_shapes=(open_sizes,),  # one list: every forward here takes *tensors
                 opset_version=OPSET,
                 verbose=False,
             )
@@ -172,7 +172,7 @@ def _write(path: Path, module: nn.Module, given: dict[str, Tensor], outputs: lis
 
 
 def _open_axes(name: str, tensor: Tensor) -> tuple[int, ...]:
-    """Which sizes of an input of a graph change from batch to batch."""
+    """The axes of a graph's input whose sizes change from batch to batch."""
     known = {
         "states": (0, 1), "memory": (0, 1), "mask": (0, 1), "final_hidden": (1,), "scores": (0,), "previous": (0, 1),
         "hidden": (1, 2), "cell": (1, 2), "ids": (0, 1), "frames": (0, 1),
@@ -185,7 +185,7 @@ def _open_axes(name: str, tensor: Tensor) -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """What the exporter says of its own insides is of no use to whoever exports a model."""
+    """Suppresses the exporter's messages about its internals."""
     with (
         warnings.catch_warnings(),
         contextlib.redirect_stdout(io.StringIO()),
@@ -204,7 +204,7 @@ def _quantise(path: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     model = onnx.load(path)
-    del model.graph.value_info[:]  # the exporter's guesses of sizes inside, some for its sample only
+    del model.graph.value_info[:]  # inferred sizes of intermediate values, some valid for the sample only
     onnx.save(model, path)
     with _quietly():
         quantize_dynamic(path, path, weight_type=QuantType.QInt8)

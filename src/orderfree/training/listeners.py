@@ -1,4 +1,4 @@
-"""What is told of a run: history.jsonl, a progress bar or plain lines, TensorBoard."""
+"""Reports of a run: history.jsonl, a progress bar or plain lines, TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .state import Progress as RunProgress
 
 
 class History:
-    """One JSON line per validation. A resumed run first drops the lines its saved state does not know of."""
+    """One JSON line per validation. A resumed run first removes the lines that are newer than its saved state."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -43,7 +43,7 @@ class History:
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The complete lines of a history; a line cut by a kill, or that is none of ours, is left out."""
+    """The complete lines of a history; lines that are truncated or not in our format are left out."""
     if not path.exists():
         return []
     rows = []
@@ -60,13 +60,13 @@ def read_history(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _are_scores(found: Any) -> bool:
-    rows = list(found.values()) if isinstance(found, dict) else [None]
+def _are_scores(by_decoder: Any) -> bool:
+    rows = list(by_decoder.values()) if isinstance(by_decoder, dict) else [None]
     return all(isinstance(row, dict) and all(map(is_score, row.values())) for row in rows)
 
 
 class ProgressLines:
-    """A bar with loss, best score and remaining time on a terminal; elsewhere, or where `say` is given, one plain line
+    """A bar with loss, best score and remaining time on a terminal; elsewhere, or if `say` is given, one plain line
     per validation."""
 
     def __init__(self, metric: str, decoder: str, say: Callable[[str], None] | None = None) -> None:
@@ -109,7 +109,7 @@ class ProgressLines:
 
 
 class TensorBoard:
-    """Scalars for TensorBoard, where it is installed."""
+    """Scalars for TensorBoard, if it is installed."""
 
     @staticmethod
     def available() -> bool:

@@ -1,4 +1,4 @@
-"""The training loop, as a ladder of small methods: fit -> run_epoch -> train_step."""
+"""The training loop: fit -> run_epoch -> train_step."""
 
 from __future__ import annotations
 
@@ -26,16 +26,19 @@ from ..inference import Predictor
 from ..system.precision import BFLOAT16, multiplying_in_bfloat16
 from ..types import Batch, LossTerms, on_device
 from .distributed.processes import ALONE, Team
-from .distributed.sharding import clip, gathered, is_part, own, shard, whole
+from .distributed.sharding import clip, gathered, is_part, local_part, shard, whole
 from .prepare import Prepared
 from .state import Progress, load_state, on_host, save_state, snapshot
 from .step import losses
 from .validation import Validation, validate
 from .weights import label_balance, loss_weights
 
+SHORTLISTED_UPDATES = 1_000  # where labels are thousands: `training.max_updates` says otherwise
+SHORTLISTED_RATE = 0.1  # of the learning rate there: most labels have few examples, and weights of their own
+
 
 class Listener(Protocol):
-    """Is told what happens; history, progress bars and TensorBoard are listeners."""
+    """Receives the events of a run; history, progress bars and TensorBoard are listeners."""
 
     def started(self, progress: Progress, total_updates: int) -> None: ...
 
@@ -48,15 +51,15 @@ class Listener(Protocol):
 
 @dataclass
 class Stop:
-    """Set from a signal handler or a timer; the loop always finishes its step first."""
+    """Requests to stop, set by a signal handler or a timer; the loop finishes its step first."""
 
     requested: bool = False  # save and end, to be resumed
-    finish: bool = False  # validate once more and end for good, with the best found so far
+    finish: bool = False  # validate once more and end the run, with the best weights so far
 
 
 @contextmanager
 def after(seconds: float | None, act: Callable[[], None]) -> Iterator[None]:
-    """Does something after so many seconds, unless the block has ended by then."""
+    """Calls `act` after so many seconds, unless the block has ended by then."""
     if seconds is None:
         yield
         return
@@ -79,7 +82,7 @@ class Trainer:
     clock: Callable[[], float] = time.monotonic
     say: Callable[[str], None] = lambda _: None
     team: Team = ALONE
-    agreed: Stop = field(default_factory=Stop)  # what all processes of a team were told at the last update
+    agreed: Stop = field(default_factory=Stop)  # the requests that all processes of a team agreed on at the last update
     save_due: bool = False
 
     def __post_init__(self) -> None:
@@ -89,9 +92,9 @@ class Trainer:
         self.balance = label_balance(self.config, self.trained.labels, len(self.data.train))
         self.network = self.trained.network
         self.accelerator = Accelerator()
-        self.network.to(self.accelerator.device)  # not wrapped: the team adds up gradients itself
+        self.network.to(self.accelerator.device)  # not wrapped: the team sums gradients itself
         self.bare = self.share_out() if self.team.shards else None
-        # an SVM has nothing left to descend to: it is validated once, and that is its training
+        # an SVM has no parameters to train by gradient descent: it is only validated once
         descends = any(weights.requires_grad for weights in self.network.parameters())
         optimizer = torch.optim.AdamW(
             self.parameter_groups() if descends else [torch.zeros(1, requires_grad=True)],
@@ -103,8 +106,10 @@ class Trainer:
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.saved_at = self.clock()
-        batches = batches_per_epoch(len(self.data.train), settings.batch_size)
-        self.total_updates = min(settings.epochs * batches, settings.max_updates or settings.epochs * batches)
+        train = self.data.train
+        batches = batches_per_epoch(len(train.decodable), settings.batch_size)
+        most = settings.max_updates or (settings.epochs * batches if train.shortlists is None else SHORTLISTED_UPDATES)
+        self.total_updates = min(settings.epochs * batches, most)
         self.total_updates *= descends
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
         self.warmup_updates = getattr(self.criterion.sequence, "warmup", 0.0) * self.total_updates
@@ -117,20 +122,20 @@ class Trainer:
 
     @property
     def ending(self) -> Stop:
-        """What is obeyed: by one process at once, by several only what all of them know, so that they stay in step."""
+        """The requests in force; of several processes, only those that all of them know, to stay synchronised."""
         return self.stop if self.team.size == 1 else self.agreed
 
     def fit(self) -> bool:
         """Trains to the end, from the last saved state if there is one. False: stopped before the end, and saved."""
         if not self.team.leads:
-            self.team.wait()  # the first process removes a state that is damaged
+            self.team.wait()  # the first process removes damaged states
         resumed = load_state(self.directory, self.network, self.optimizer, self.say)
         if resumed is not None:
             self.progress, self.best = resumed
         if self.team.leads:
             self.team.wait()
         if self.team.size > 1:
-            self.progress.pieces = 1  # a share of a batch is small, and processes must stay in step
+            self.progress.pieces = 1  # a share of a batch is small, and processes must stay synchronised
         for listener in self.listeners:
             listener.started(self.progress, self.total_updates)
         try:
@@ -144,7 +149,7 @@ class Trainer:
                 listener.ended(self.progress)
         if self.bare is not None:
             assert self.best is not None
-            self.network.encoder = self.bare  # the leading process goes on without the others
+            self.network.encoder = self.bare  # the leading process continues without the others
             self.network.load_state_dict(self.best, assign=True)
             self.network.to(self.accelerator.device)
         elif self.best is not None:
@@ -153,9 +158,15 @@ class Trainer:
 
     def epoch_batches(self) -> list[np.ndarray]:
         train, size, seed = self.data.train, self.config.training.batch_size, self.config.seed
+        rows, epoch = train.decodable, self.progress.epoch
         if self.config.training.balanced:
-            return label_balanced(*train.label_entries(), len(train), size, seed, self.progress.epoch)
-        return length_bucketed(train.lengths, size, seed, self.progress.epoch)
+            labels, examples = train.label_entries()
+            kept = np.isin(examples, rows)
+            at = np.searchsorted(rows, examples[kept])
+            batches = label_balanced(labels[kept], at, len(rows), size, seed, epoch)
+        else:
+            batches = length_bucketed(train.lengths[rows], size, seed, epoch)
+        return [rows[batch] for batch in batches]
 
     def run_epoch(self) -> bool:
         batches = self.epoch_batches()
@@ -201,18 +212,18 @@ class Trainer:
         return float(clip(self.network.parameters(), largest))
 
     def descend(self, rows: np.ndarray) -> dict[str, float] | None:
-        """Gradient and losses of a batch, added up over its pieces; None where there is not enough memory for one."""
+        """Gradient and losses of a batch, summed over its pieces; None if there is not enough memory for a piece."""
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
         try:
             for piece in np.array_split(rows, min(self.progress.pieces, max(len(rows) // 2, 1))):
                 share = self.share * len(piece) / len(rows)  # losses are means over examples
-                found = self.losses(self.to_device(self.data.train.batch(piece)))
-                read = {"loss": found.total.detach(), **found.terms}
-                values = torch.stack([term.detach() for term in read.values()]).tolist()  # waits for the device once
+                loss_terms = self.losses(self.to_device(self.data.train.batch(piece)))
+                named_terms = {"loss": loss_terms.total.detach(), **loss_terms.terms}
+                values = torch.stack([term.detach() for term in named_terms.values()]).tolist()  # one synchronisation
                 self.check_finite(values[0], "the loss", self.progress.update + 1)
-                self.accelerator.backward(found.total * share)
-                for name, value in zip(read, values, strict=True):
+                self.accelerator.backward(loss_terms.total * share)
+                for name, value in zip(named_terms, values, strict=True):
                     sums[name] = sums.get(name, 0.0) + value * share
         except (MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
@@ -221,27 +232,27 @@ class Trainer:
         return sums
 
     def add_up(self, terms: dict[str, float]) -> dict[str, float]:
-        """Gradient and losses of the whole batch; who is told to stop tells the others, one clock says when to save."""
+        """Sums gradient and losses over processes and exchanges requests; the leader's clock decides when to save."""
         save = self.team.leads and self.clock() - self.saved_at >= 60 * self.config.training.save_minutes
-        wishes = [float(wish) for wish in (self.stop.requested, self.stop.finish, save)]
-        *values, stop, finish, due = self.team.add_gradients(self.network.parameters(), [*terms.values(), *wishes])
+        requests = [float(request) for request in (self.stop.requested, self.stop.finish, save)]
+        *values, stop, finish, due = self.team.add_gradients(self.network.parameters(), [*terms.values(), *requests])
         self.save_due = due > 0
-        self.agreed = Stop(stop > 0, finish > 0)  # a wish that came while they were added up is told at the next update
+        self.agreed = Stop(stop > 0, finish > 0)  # a request that arrives during the sum waits for the next update
         self.team.average_statistics(self.network)
         return dict(zip(terms, values, strict=True))
 
     def steps_of(self, active: Tensor) -> Tensor:
-        """What makes the shares of all processes add up to the mean over all their steps."""
+        """The divisor with which the losses of all processes sum to the mean over all their steps."""
         return self.team.added(active.sum()) * (self.share if self.team.size > 1 else 1)
 
     def halve(self, rows: int) -> None:
-        """From now on a batch is computed in twice as many pieces. The update stays the same but for rounding, the
-        labels that are sampled and, with `br_batch_norm`, what is normalised by."""
+        """Computes batches in twice as many pieces from now on. The update stays the same except for rounding, sampled
+        labels and, with `br_batch_norm`, the statistics of normalisation."""
         self.optimizer.zero_grad(set_to_none=True)
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
         self.progress.pieces *= 2
-        # a piece of one has no spread to normalise by, and processes that share a batch must stay in step
+        # batch normalisation needs two rows, and processes that share a batch must stay synchronised
         if rows < 2 * self.progress.pieces or self.team.size > 1:
             raise TrainingError(
                 f"there is not enough memory for {rows:,} examples at update {self.progress.update + 1:,}; the last "
@@ -251,7 +262,7 @@ class Trainer:
         self.say(f"not enough memory for a whole batch: from now on computed in {self.progress.pieces} pieces")
 
     def losses(self, batch: Batch) -> LossTerms:
-        """By `step.py`, in the precision of the config, or the one accelerate was asked for."""
+        """The losses of `step.py`, in the precision of the config or of accelerate."""
         done = self.progress.update / self.total_updates
         weights = loss_weights(batch, self.balance)
         shorter = self.config.training.precision == BFLOAT16
@@ -266,16 +277,18 @@ class Trainer:
         return Batch(on_device(batch.inputs, device), batch.targets.to(device), batch.rows, *moved)
 
     def set_learning_rate(self) -> None:
-        settings = self.config.training
-        rate = settings.learning_rate
+        settings, done = self.config.training, self.progress.update / self.total_updates
+        rate = settings.learning_rate * (1.0 if self.data.train.shortlists is None else SHORTLISTED_RATE)
         if settings.schedule == "linear":
-            rate *= 1 - self.progress.update / self.total_updates
+            rate *= 1 - done
+        if done < settings.warmup:
+            rate *= (self.progress.update + 1) / (settings.warmup * self.total_updates + 1)
         for group in self.optimizer.param_groups:
             group["lr"] = rate * group.get("share", 1.0)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """In the order of `network.parameters()`, by which saved optimiser states are numbered. Where a part of the
-        encoder came with weights, `encoder_rate` is for those alone: what is new beside them has much to learn."""
+        """In the order of `network.parameters()`, by which saved optimiser states are numbered. If a part of the
+        encoder is pretrained, `encoder_rate` applies to this part only: new parts need the full learning rate."""
         encoder = self.network.encoder
         pretrained = [part for part in encoder.modules() if hasattr(part, "load_pretrained")]
         slow = {id(weights) for part in pretrained or [encoder] for weights in part.parameters()}
@@ -288,20 +301,20 @@ class Trainer:
     def share_out(self) -> nn.Module:
         encoder, processes = self.network.encoder, self.team.size
         bare = shard(encoder, processes, self.accelerator.device)
-        held = sum(own(weights).numel() for weights in encoder.parameters())
+        held = sum(local_part(weights).numel() for weights in encoder.parameters())
         total = sum(weights.numel() for weights in encoder.parameters())
         self.say(f"the encoder's {total:,} parameters are shared out among {processes} processes, {held:,} to this one")
         return bare
 
     def run_validation(self) -> None:
-        with gathered(self.network):  # processes have other numbers of batches to predict
+        with gathered(self.network):  # processes have different numbers of batches to predict
             self.check_weights()
-            found = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
-        score = found.scores[self.select_decoder][self.config.training.select_metric]
+            validation = validate(Predictor(self.trained), self.data.valid, self.validated_decoders, self.team)
+        score = validation.scores[self.select_decoder][self.config.training.select_metric]
         progress = self.progress
         counts = progress.update > self.warmup_updates
         if counts and progress.best_update <= self.warmup_updates:
-            progress.best_score = None  # of the warm-up: what comes after it is the objective
+            progress.best_score = None  # the best score of the warm-up does not count after it
         if progress.best_score is None or score > progress.best_score:
             progress.best_score, progress.best_update, progress.worse_validations = score, progress.update, 0
             self.best = on_host(self.network.state_dict())
@@ -310,7 +323,7 @@ class Trainer:
         patience = self.config.training.patience
         impatient = patience is not None and progress.worse_validations >= patience
         progress.finished = self.ending.finish or progress.update >= self.total_updates or impatient
-        row = self.history_row(found)
+        row = self.history_row(validation)
         progress.loss_sums, progress.loss_count = {}, 0
         for listener in self.listeners:
             listener.validated(progress, row)
@@ -320,7 +333,7 @@ class Trainer:
                 f"update {progress.best_update:,}, whose weights are kept (training.patience={patience})"
             )
 
-    def history_row(self, found: Validation) -> dict[str, Any]:
+    def history_row(self, validation: Validation) -> dict[str, Any]:
         progress = self.progress
         means = {name: total / max(progress.loss_count, 1) for name, total in progress.loss_sums.items()}
         return {
@@ -328,8 +341,8 @@ class Trainer:
             "total_updates": self.total_updates,
             "epoch": progress.epoch + 1,
             **{name if name == "loss" else f"loss_{name}": value for name, value in means.items()},
-            "threshold": found.threshold,
-            "validation": found.scores,
+            "threshold": validation.threshold,
+            "validation": validation.scores,
             "best": progress.best_update == progress.update,
         }
 
@@ -341,7 +354,7 @@ class Trainer:
             )
 
     def check_weights(self) -> None:
-        """A step can make weights infinite though its loss and gradient were not: no such state is scored or saved."""
+        """Weights can become infinite even if loss and gradient were finite: such a state is not scored or saved."""
         largest = max(float(whole(weights.detach().abs().max())) for weights in self.network.parameters())
         self.check_finite(largest, "a weight", self.progress.update)
 

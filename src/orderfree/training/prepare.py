@@ -136,7 +136,7 @@ def prepare(
     """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory.
 
     An `earlier` model to start from lends its vocabulary, and its labels come first."""
-    counts, texts = ReadCounts(), TextCounter()
+    counts, texts, valid_texts = ReadCounts(), TextCounter(), TextCounter()
     source = str(train) if isinstance(train, str | Path) else "the examples"
     part_of = None if valid is not None else _split(config, train, source)
 
@@ -158,6 +158,7 @@ def prepare(
             yield part(place), example
         if valid is not None:
             for example in _read(valid, config, counts):
+                valid_texts.add(example)
                 yield VALID, example
 
     say(f"reading {source}")
@@ -186,6 +187,7 @@ def prepare(
         "plugins": plugin_parts(config),
         "skipped": counts.skipped,
         "texts": texts.found(),
+        "valid_texts": valid_texts.found(),
     }
     if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
         raise DataError(

@@ -1,4 +1,4 @@
-"""What one call of `train` asks for."""
+"""The arguments of one call of `train`, as a record."""
 
 from __future__ import annotations
 

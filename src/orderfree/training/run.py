@@ -15,13 +15,13 @@ from typing import Any
 
 import torch
 
-from ..build import as_config, build_network, complete_config
+from ..build import as_config, build_network, complete_config, precision_needed
 from ..checkpoint import FILES, TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.featurizers import kinds
 from ..data.inputs import Input
 from ..data.readers import resolve
-from ..decisions import default_decoder
+from ..decisions.records import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
 from ..evaluation import decide, repair_probabilities
 from ..inference import Predictor, default_threads
@@ -50,10 +50,10 @@ from .warm import WARM, adopt_weights, copy_model
 from .weights import label_balance
 
 RECORD = "run.json"
-REPLACED = ".replaced.part"  # where --overwrite keeps an unfinished run until the new one has started
-FINISHED = "finished"  # in the training state: a whole model that is about to replace an earlier one
+REPLACED = ".replaced.part"  # where --overwrite keeps an unfinished run until the new run has started
+FINISHED = "finished"  # in the training state: a complete model that will replace an earlier one
 CURVES = ("history.jsonl", "tensorboard")
-# What a run may have left in its directory; --overwrite removes these and nothing else.
+# The files of a run in its directory; --overwrite removes only these.
 OWN_FILES = (
     *FILES,
     *GRAPHS,
@@ -67,7 +67,7 @@ def _log(line: str) -> None:
 
 
 class Interrupted(Exception):
-    """Training was asked to stop; its state is saved."""
+    """Training was stopped on request; its state is saved."""
 
 
 def train(
@@ -83,17 +83,17 @@ def train(
     warm_start: Path | str | None = None,
     listeners: Sequence[Listener] = (),
 ) -> TrainedModel:
-    """Trains a model on files, or on examples (dicts, `Example`s) in memory, and writes it to `out`. `config`: what
-    `load_config` returns, or its sections as a dict. With `resume`, goes on with the run in `out`, exactly. Without
+    """Trains a model on files, or on examples (dicts, `Example`s) in memory, and writes it to `out`. `config`: the
+    result of `load_config`, or its sections as a dict. `resume` continues the run in `out` exactly. Without
     `valid_data`, the share `data.valid_fraction` of the training data is held out.
 
-    What happens is logged (logger `orderfree`, level INFO), or told to `say`. `progress`: a bar on a terminal.
+    Messages are logged (logger `orderfree`, level INFO), or passed to `say`. `progress`: a bar on a terminal.
 
-    `warm_start` is the directory of an earlier model to start from: made with the same settings under `model`, it lends
-    its vocabulary, labels and weights, and labels it does not have are added.
+    `warm_start` is the directory of an earlier model with the same settings under `model`: training starts from its
+    vocabulary, labels and weights, and adds labels that it does not have.
 
-    `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard; `listeners` are told
-    of every update and validation."""
+    `stop` lets the caller end the training from another thread, as Ctrl-C does from the keyboard; `listeners` receive
+    every update and validation."""
     config = as_config(config)
     train_data, valid_data = as_data(train_data, config), None if valid_data is None else as_data(valid_data, config)
     request = Request(
@@ -112,7 +112,7 @@ def train(
     if not request.team.leads:
         return _assist(train_data, valid_data, request.out, request.stop, request.team)
     request.refuse_contradictions()
-    data = None if resume else request.fingerprints(config)  # what cannot be read leaves no trace
+    data = None if resume else request.fingerprints(config)  # read errors are raised before anything is written
     if isinstance(train_data, str | Path) and not resume:
         config = _with_columns(config, train_data, request.say)
     with ExitStack() as stack:
@@ -123,7 +123,7 @@ def train(
 
 
 def _with_columns(config: Config, path: str | Path, say: Callable[[str], None]) -> Config:
-    """The config with the columns of this table, which the model then remembers."""
+    """The config with the columns of this table, which are stored with the model."""
     columns, told = resolve(path, config.data)
     if told is not None:
         say(told)
@@ -146,7 +146,7 @@ def _train(config: Config, request: Request, data: dict[str, str] | None) -> Tra
     with explained(out) if resume else _starting(out, present):
         if not resume:
             _record_start(config, request, {"data": data, "threads": threads, "replaces": replaces})
-        use_processor(threads, config.training.precision)
+        use_processor(threads, precision_needed(config))
         cache = out / TRAINING / "data"
         cache.mkdir(parents=True, exist_ok=True)
         prepared, earlier = _prepared(config, request.train_data, request.valid_data, out, cache, say)
@@ -154,7 +154,7 @@ def _train(config: Config, request: Request, data: dict[str, str] | None) -> Tra
             changed = request.train_data if isinstance(request.train_data, str | Path) else None
             raise DataError("was changed while it was read; start again when nobody writes to it.", changed)
         network = _network(config, prepared, earlier, cache, say)
-    request.team.wait()  # the others find everything in the directory
+    request.team.wait()  # the other processes read settings and solved encoders from the directory
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
     say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
@@ -170,7 +170,7 @@ def _train(config: Config, request: Request, data: dict[str, str] | None) -> Tra
 
 
 def _record_start(config: Config, request: Request, started: dict[str, Any]) -> None:
-    """What a resumed run needs. `replaces` of it: the model that stays in place until this one is whole."""
+    """Writes what a resumed run needs. `replaces`: the model that stays in place until this one is complete."""
     parts = {"train": request.train_data, "valid": request.valid_data}
     files = {part: str(path) if isinstance(path, str | Path) else None for part, path in parts.items()}
     with writing_directory(request.out / TRAINING) as aside:
@@ -180,7 +180,7 @@ def _record_start(config: Config, request: Request, started: dict[str, Any]) -> 
 
 
 def _with_precision(config: Config, say: Callable[[str], None]) -> Config:
-    """With the precision that is used in the place of `auto`, so that a resumed run keeps it."""
+    """The config with `auto` resolved to a precision, so that a resumed run keeps it."""
     precision = chosen_precision(config.training.precision)
     if slow := refuse_unable(precision):
         say(slow)
@@ -190,7 +190,7 @@ def _with_precision(config: Config, say: Callable[[str], None]) -> Config:
 def _prepared(
     config: Config, train_data: Data, valid_data: Data | None, out: Path, cache: Path, say: Callable[[str], None]
 ) -> tuple[Prepared, TrainedModel | None]:
-    """The corpora, encoded into `cache`, and the model to start from, where there is one."""
+    """The corpora, encoded into `cache`, and the model to start from, if any."""
     earlier = load_model(out / TRAINING / WARM) if (out / TRAINING / WARM).exists() else None
     return prepare(config, train_data, valid_data, cache, say, earlier), earlier
 
@@ -198,7 +198,7 @@ def _prepared(
 def _network(
     config: Config, prepared: Prepared, earlier: TrainedModel | None, cache: Path, say: Callable[[str], None]
 ) -> OrderFreeModel:
-    """As it is before the first update."""
+    """The network before the first update."""
     torch.manual_seed(config.seed)
     network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
     balance = label_balance(config, prepared.labels, len(prepared.train))
@@ -209,8 +209,8 @@ def _network(
 
 
 def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, team: Team) -> TrainedModel:
-    """What every process but the first does: waits until that one has started the run, takes settings and solved
-    encoders from its directory, encodes the data for itself, and trains along. It writes nothing there."""
+    """The part of every process but the first: it waits until the first has started the run, reads settings and solved
+    encoders from its directory, encodes the data itself, and takes part in training. It writes nothing there."""
     team.wait()
     started = out / TRAINING / RECORD
     if not started.exists():
@@ -218,13 +218,13 @@ def _assist(train_data: Data, valid_data: Data | None, out: Path, stop: Stop, te
     record = json.loads(started.read_text(encoding="utf-8"))
     config = complete_config(record["config"], str(started))
     _check_same_data(out, record["data"], fingerprints(config, train_data, valid_data))
-    use_processor(int(record["threads"]), config.training.precision)
+    use_processor(int(record["threads"]), precision_needed(config))
 
     def silent(line: str) -> None:
         pass
 
-    with tempfile.TemporaryDirectory() as own:
-        prepared, earlier = _prepared(config, train_data, valid_data, out, Path(own), silent)
+    with tempfile.TemporaryDirectory() as folder:
+        prepared, earlier = _prepared(config, train_data, valid_data, out, Path(folder), silent)
         network = _network(config, prepared, earlier, out / TRAINING / "data", silent)
         trained = TrainedModel(config, prepared.labels, prepared.featurizer, network)
         trainer = Trainer(trained, prepared, out / TRAINING, stop=stop, team=team)
@@ -238,43 +238,43 @@ def finish(trainer: Trainer, out: Path) -> None:
     """Scores the best weights with every decoder, writes the model directory, removes the training state."""
     trained = trainer.trained
     predictor = Predictor(trained)
-    found = decide(predictor, trainer.data.valid, predictor.decoders, trainer.data.train)
-    trained.decisions = found.decisions
+    decided = decide(predictor, trainer.data.valid, predictor.decoders, trainer.data.train)
+    trained.decisions = decided.decisions
     calibrated = repair_probabilities(trained, trainer.data.valid)
     trained.metrics = {
         "update": trainer.progress.best_update,
         "updates": trainer.progress.update,
         "selected_by": f"{trainer.select_decoder} {trained.config.training.select_metric}",
-        "validation": found.scores,
-        "decided": found.values,
+        "validation": decided.scores,
+        "decided": decided.values,
         "calibration": calibrated,
     }
-    default = default_decoder(trained.config, found.decisions)
+    default = default_decoder(trained.config, decided.decisions)
     trained.metrics["default"] = {
         "decoder": default,
-        "search": found.decisions.look_up(default).search,
-        "scores": found.scores_of(default),
+        "search": decided.decisions.look_up(default).search,
+        "scores": decided.scores_of(default),
     }
     data = trainer.data
     refitted = solve_again(trained.network, data.train, data.valid, trained.config.seed, trainer.say, trainer.balance)
     trained.provenance["solved_with_validation"] = refitted
     whole = out
-    if (out / "manifest.json").exists():  # of the model that this one replaces, which can be used until now
+    if (out / "manifest.json").exists():  # of the model that this one replaces, usable until now
         whole = out / TRAINING / FINISHED
         whole.mkdir(exist_ok=True)
     save_model(trained, whole, model_card(trained))
     _move_in(out, whole)
-    shutil.rmtree(out / TRAINING)  # holds encoded training texts: a finished model is shared without them
+    shutil.rmtree(out / TRAINING)  # holds encoded training texts, which must not be shared with the finished model
 
 
 def _move_in(out: Path, whole: Path) -> None:
-    """Puts a whole model in the place of the earlier one. Without a manifest `out` counts as unfinished: if this is
+    """Replaces the earlier model by a complete one. Without a manifest `out` counts as unfinished: if this is
     interrupted, --resume writes the model again."""
     if whole != out:
         (out / "manifest.json").unlink()
         for name in (name for name in OWN_FILES if name not in (TRAINING, "manifest.json")):
             _remove(out / name)
-        files = sorted(whole.iterdir(), key=lambda file: file.name == "manifest.json")  # that one last
+        files = sorted(whole.iterdir(), key=lambda file: file.name == "manifest.json")  # the manifest last
         for file in files:
             file.replace(out / file.name)
         sync_directory(out)
@@ -289,12 +289,12 @@ def _remove(path: Path) -> None:
 
 
 def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
-    """What a run has left in `out`; refuses to touch it unless told to."""
+    """The files of a run in `out`; refuses to replace them without `overwrite`."""
     present = [name for name in OWN_FILES if (out / name).exists()]
     if not present or resume:
         return present
     unfinished = (out / TRAINING / RECORD).exists()
-    if not unfinished and "manifest.json" not in present:  # someone else's README.md, say
+    if not unfinished and "manifest.json" not in present:  # for example somebody's README.md
         raise OrderfreeError(f"{out}: holds {present[0]} but no run; choose a new or empty directory.")
     if not overwrite:
         advice = "go on with it (--resume) or replace it (--overwrite)" if unfinished else "replace it with --overwrite"
@@ -303,7 +303,7 @@ def _present(out: Path, resume: bool, overwrite: bool) -> list[str]:
 
 
 def _put_back(out: Path) -> None:
-    """Restores the run that a killed --overwrite had moved aside before its own run could start."""
+    """Restores the run that --overwrite had moved aside, if it was killed before the new run had started."""
     replaced = out / REPLACED
     if not replaced.is_dir():
         return
@@ -315,8 +315,8 @@ def _put_back(out: Path) -> None:
 
 @contextmanager
 def _starting(out: Path, present: list[str]) -> Iterator[None]:
-    """Puts an unfinished run aside; a finished model stays until the new one is whole. If the new one cannot start (its
-    data is bad, say), all is as it was before."""
+    """Moves an unfinished run aside; a finished model stays until the new one is complete. If the new run cannot start,
+    for example because of its data, everything is restored."""
     with explained(out):
         remove_leftovers(out)
         replaced = out / REPLACED
@@ -332,10 +332,10 @@ def _starting(out: Path, present: list[str]) -> Iterator[None]:
 
 
 def _reopen(out: Path) -> tuple[Config, int, dict[str, str], str | None]:
-    """Config, number of threads and data fingerprints of the unfinished run in `out`, and what model it replaces."""
+    """Config, number of threads and data fingerprints of the unfinished run in `out`, and the model it replaces."""
     record = out / TRAINING / RECORD
     if (out / "manifest.json").exists() and not _is_replaced(out):
-        shutil.rmtree(out / TRAINING, ignore_errors=True)  # where the run was killed while it tidied up
+        shutil.rmtree(out / TRAINING, ignore_errors=True)  # the run was killed while it removed its state
         raise OrderfreeError(f"{out}: this run is finished, there is nothing to resume; --overwrite starts it anew.")
     if not record.exists():
         raise OrderfreeError(f"{out}: holds no unfinished run to resume; leave out --resume to start one.")
@@ -351,7 +351,7 @@ def _reopen(out: Path) -> tuple[Config, int, dict[str, str], str | None]:
 
 
 def _is_replaced(out: Path) -> bool:
-    """Whether the finished model in `out` is the one that the unfinished run there was to replace."""
+    """Whether the unfinished run in `out` was to replace the finished model there."""
     try:
         content = json.loads((out / TRAINING / RECORD).read_text(encoding="utf-8"))
         return bool(content["replaces"] == fingerprint(out / "manifest.json"))
@@ -379,7 +379,7 @@ def _listeners(config: Config, out: Path, decoder: str, progress: bool, logged: 
 
 @contextmanager
 def _stopping_cleanly(stop: Stop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM finish the step, save and end; a second one ends at once."""
+    """On Ctrl-C or SIGTERM, finishes the step, saves and ends; a second signal ends at once."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         if stop.requested:
@@ -388,7 +388,7 @@ def _stopping_cleanly(stop: Stop) -> Iterator[None]:
 
     try:
         before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    except ValueError:  # not in the main thread: whoever runs us there handles signals
+    except ValueError:  # not in the main thread: the caller handles signals
         before = {}
     try:
         yield

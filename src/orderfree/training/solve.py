@@ -142,7 +142,7 @@ def solve_again(
     say("solving once more, with the validation part")
     corpora = (train, valid)
     if encoder.shortlisted:
-        refit_shortlists(encoder, corpora, seed)
+        refit_shortlists(corpora, seed)
         return True
     features = scipy.sparse.vstack([corpus.bag_matrix(encoder.terms.shape[0]) for corpus in corpora], format="csr")
     optional = bag_part(train.featurizer).leading  # (V,)

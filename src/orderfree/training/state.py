@@ -1,12 +1,12 @@
-"""The state of a run, saved so that a killed run goes on as if nothing had happened.
+"""The state of a run, saved so that a killed run can be resumed exactly.
 
-    training/run.json            what was asked for: config, files and their fingerprints, number of threads
-    training/data/*.arrow        encoded corpora, made anew by every process
+    training/run.json            the request: config, files and their fingerprints, number of threads
+    training/data/*.arrow        encoded corpora, written again by every process
     training/data/solved/        solved encoders
     training/state-<update>/     weights, optimiser, random state, progress, best weights so far, checksums
 
-A state directory appears whole or not at all (written aside, synced, renamed). The newest two are kept: where a disk
-has damaged the last one, the run goes on from the one before it, and comes to the same end.
+A state directory appears whole or not at all (written aside, synced, renamed). The newest two are kept: if the last one
+is damaged on disk, the run continues from the one before it, with the same result.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KEPT = 2  # states
 
 @dataclass
 class Progress:
-    """Where a run stands. A new run starts at zero."""
+    """The position of a run. A new run starts at zero."""
 
     epoch: int = 0
     batch: int = 0  # batches of this epoch that are done
@@ -44,14 +44,14 @@ class Progress:
     loss_sums: dict[str, float] = field(default_factory=dict)  # since the last validation
     loss_count: int = 0
     finished: bool = False
-    pieces: int = 1  # a batch is computed in so many, since memory did not suffice for all of it
+    pieces: int = 1  # a batch is computed in so many, if memory does not suffice for all of it
 
 
-Snapshot = dict[str, dict[str, Tensor]]  # file name -> what it will hold
+Snapshot = dict[str, dict[str, Tensor]]  # file name -> its tensors
 
 
 def snapshot(network: torch.nn.Module, optimizer: Any, best: dict[str, Tensor] | None) -> Snapshot:
-    """What is to be saved, whole; where processes hold parts of the encoder, all of them must ask for it."""
+    """The tensors to be saved, whole; if processes hold shards of the encoder, all of them must call this."""
     files = {
         "weights": on_host(network.state_dict()),
         "optimizer": on_host(_named_moments(network, optimizer)),
@@ -78,7 +78,7 @@ Resumed = tuple[Progress, dict[str, Tensor] | None]
 def load_state(
     directory: Path, network: torch.nn.Module, optimizer: Any, say: Callable[[str], None] = lambda _: None
 ) -> Resumed | None:
-    """The newest good state put into network, optimiser and random generator; None where none was saved yet."""
+    """Loads the newest undamaged state into network, optimiser and random generator; None if none has been saved."""
     damaged: list[tuple[Path, str]] = []
     for state in reversed(_states(directory)):
         wrong = damage(state)
@@ -130,19 +130,19 @@ def on_host(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _named_moments(network: torch.nn.Module, optimizer: Any) -> dict[str, Tensor]:
-    """Adam's moments and step counts, named after the parameter they belong to."""
+    """Adam's moments and step counts, named after their parameter."""
     names = [name for name, _ in network.named_parameters()]
     state = optimizer.state_dict()["state"]
-    return {f"{names[place]}|{key}": value for place, entries in state.items() for key, value in entries.items()}
+    return {f"{names[index]}|{key}": value for index, entries in state.items() for key, value in entries.items()}
 
 
 def _load_optimizer(network: torch.nn.Module, optimizer: Any, tensors: dict[str, Tensor]) -> None:
-    places = {name: (place, weights) for place, (name, weights) in enumerate(network.named_parameters())}
+    parameters = {name: (index, weights) for index, (name, weights) in enumerate(network.named_parameters())}
     content = optimizer.state_dict()
     content["state"] = {}
     for key, value in tensors.items():
         name, entry = key.rsplit("|", 1)
-        place, weights = places[name]
-        moments = value if value.dim() == 0 else placed(value, weights)  # a count of steps is not shared out
-        content["state"].setdefault(place, {})[entry] = moments
+        index, weights = parameters[name]
+        moments = value if value.dim() == 0 else placed(value, weights)  # a count of steps is not sharded
+        content["state"].setdefault(index, {})[entry] = moments
     optimizer.load_state_dict(content)

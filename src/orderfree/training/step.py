@@ -1,5 +1,4 @@
-"""The forward pass of one update in a straight line: encode; binary relevance; start the label decoder, roll out and
-score; losses."""
+"""The forward pass of one update: encode; binary relevance; start the label decoder, roll out and score; losses."""
 
 from __future__ import annotations
 
@@ -42,8 +41,8 @@ def losses(
     count_steps: Callable[[Tensor], Tensor] = Tensor.sum,
     products: AbstractContextManager[object] = nullcontext(),  # noqa: B008  (holds nothing)
 ) -> LossTerms:
-    """The losses of a batch when `done` (0 … 1) of training is done. `products`: the precision of the networks; logits,
-    and so softmax and losses, are float32 in any."""
+    """The losses of a batch after the share `done` (0 … 1) of training. `products`: the precision of the networks;
+    logits, and therefore softmax and losses, are always float32."""
     with products:
         output = forward(network, criterion, batch, done)
     return multitask(criterion, output, batch.targets, weights, count_steps)
@@ -74,11 +73,11 @@ def score_rollout(
 ) -> ScoredRollout:
     """Label sequences that follow the plan, and the decoder's logits at each of their steps.
 
-    Choosing needs no gradient, so it runs step by step without one; scoring then takes all steps in one call."""
+    The rollout runs step by step without gradients; scoring then takes all its steps in one call."""
     state = decoder.start(encoded)
     with torch.no_grad():
         rollout = follow(plan, partial(_step, decoder), state, task)
-    torch.clear_autocast_cache()  # of weights that were shortened without a gradient
+    torch.clear_autocast_cache()  # it holds weights that were cast without a gradient
     inputs = rollout.inputs(task.targets.shape[1])  # (B, K)
     logits = unroll_active(decoder, inputs, rollout.active, state)  # (B, K, L + 1)
     return ScoredRollout(rollout, logits)
@@ -92,15 +91,15 @@ def _step(decoder: SequenceDecoder, previous: Tensor, state: DecoderState) -> tu
 def rollout_task(
     criterion: Criterion, objective: SequenceObjective, batch: Batch, few: Candidates | None = None
 ) -> RolloutTask:
-    """What the sequences of an objective are rolled out against, with a limit on the steps of each."""
+    """The task of the rollouts of an objective, with a limit on the steps of each sequence."""
     targets, unknown, rank = batch.targets, batch.unknown, objective.rank.to(batch.targets.device)
     if few is not None:
         targets, unknown = targets[:, few.labels], None if unknown is None else unknown[:, few.labels]
         kept = F.pad(few.labels, (0, 1), value=len(rank) - 1)  # (C + 1,)
-        rank = rank[kept].argsort().argsort()  # 0 … C again
+        rank = rank[kept].argsort().argsort()  # renumbered 0 … C
     elif batch.labels is not None:
         rank = rank[F.pad(batch.labels, (0, 1), value=len(rank) - 1)]  # (B, C + 1)
-    needed = targets.sum(dim=1) + 1  # (B,) steps that name every target and <eos>: no limit is below that
+    needed = targets.sum(dim=1) + 1  # (B,) steps for every target and <eos>: the smallest limit
     limits = needed.clamp(min=criterion.settings.max_steps)  # (B,)
     if criterion.settings.extra_steps is not None:
         limits = limits.minimum(needed + criterion.settings.extra_steps)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from ..data.corpus import Corpus
-from ..decisions import probabilities, sets_at
+from ..decisions.records import probabilities, sets_at
 from ..decoding.search import searches
 from ..evaluation import decode_corpus
 from ..inference import Predictor

@@ -1,4 +1,4 @@
-"""How much examples, labels and single decisions count in the losses: sample weights, class weights, missing labels."""
+"""Weights of examples, labels and single decisions in the losses: sample weights, class weights, missing labels."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ..types import Batch, LossWeights
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Class weights: how much it counts to have each label, and to lack it."""
+    """Class weights: the weight of each label where it is present and where it is absent."""
 
     present: Tensor  # (L,)
     absent: Tensor  # (L,)
-    usual: float  # mean over the training examples of what their labels count on average
+    usual: float  # mean over the training examples of the mean weight of their labels
 
     def of(self, labels: Tensor | None, device: torch.device) -> tuple[Tensor, Tensor]:
-        """What it counts to have and to lack each label: (L,), or (B, C) of these candidates."""
+        """The weights of each label, present and absent: (L,), or (B, C) of these candidates."""
         present, absent = self.present.to(device), self.absent.to(device)
         return (present, absent) if labels is None else (present[labels], absent[labels])
 
     def sequences(self, targets: Tensor, labels: Tensor | None = None) -> Tensor:
-        """(B,) what the labels of each example count on average, so that the mean over training examples is 1."""
+        """(B,) the mean weight of the labels of each example, scaled so that the mean over training examples is 1."""
         present, _ = self.of(labels, targets.device)
         mean = (targets * present).sum(dim=1) / targets.sum(dim=1).clamp(min=1)  # (B,)
         return torch.where(targets.any(dim=1), mean, 1.0) / self.usual
 
 
 def label_balance(config: Config, labels: LabelVocabulary, examples: int) -> Balance | None:
-    """`objective.class_weight`, resolved for the labels of a training part of so many examples; None: all the same."""
+    """`objective.class_weight`, resolved for the labels of a training part of `examples` examples; None: no weights."""
     chosen = config.objective.class_weight
     if chosen is None:
         return None
@@ -58,8 +58,8 @@ def label_balance(config: Config, labels: LabelVocabulary, examples: int) -> Bal
 def loss_weights(batch: Batch, balance: Balance | None) -> LossWeights:
     sequences = batch.weights
     if balance is not None:
-        own = balance.sequences(batch.targets, batch.labels)
-        sequences = own if sequences is None else sequences * own
+        balanced = balance.sequences(batch.targets, batch.labels)
+        sequences = balanced if sequences is None else sequences * balanced
     return LossWeights(sequences, decision_weights(batch.targets, batch.weights, batch.unknown, balance, batch.labels))
 
 
@@ -70,13 +70,13 @@ def decision_weights(
     balance: Balance | None,
     labels: Tensor | None = None,
 ) -> Tensor | None:
-    """How much each yes or no counts: (B, L), or (B, 1) where all labels count the same; None: all decisions do.
+    """The weight of each decision: (B, L), or (B, 1) if all labels of an example have one weight; None: no weights.
 
-    What is not known counts 0."""
+    Decisions that are not known have weight 0."""
     counted = None if weights is None else weights[:, None]
     if balance is not None:
-        own = torch.where(targets, *balance.of(labels, targets.device))  # (B, L)
-        counted = own if counted is None else counted * own
+        balanced = torch.where(targets, *balance.of(labels, targets.device))  # (B, L)
+        counted = balanced if counted is None else counted * balanced
     if unknown is not None:
         counted = (~unknown).float() if counted is None else counted * ~unknown
     return counted

@@ -50,9 +50,44 @@ def test_the_best_threshold_is_the_best_of_all(seed: int, at_least_one: bool) ->
     for threshold in [*np.unique(found), found.max() + 1]:
         reached.append(scores(targets, thresholds.sets_at(found, threshold, at_least_one)))
     for metric, cut in thresholds.best_thresholds(found, targets, at_least_one).items():
-        assert cut.validation == pytest.approx(max(row[metric] for row in reached))
+        assert cut.value == pytest.approx(max(row[metric] for row in reached))
         chosen = thresholds.sets_at(found, cut.threshold, at_least_one)
-        assert scores(targets, chosen)[metric] == pytest.approx(cut.validation)
+        assert scores(targets, chosen)[metric] == pytest.approx(cut.value)
+
+
+def test_labels_on_different_scales_have_thresholds_of_their_own() -> None:
+    """Each label is told exactly by a threshold, but by another one; no single threshold serves both."""
+    generator = np.random.default_rng(1)
+    targets = np.column_stack([generator.random(400) < 0.5, generator.random(400) < 0.5])
+    found = np.where(targets, [5.0, 1.0], [3.0, -1.0]) + 0.1 * generator.normal(size=targets.shape)
+    one = thresholds.best_thresholds(found, targets, at_least_one=False)
+    each = thresholds.best_cuts(found, sparse.csr_array(targets), at_least_one=False)
+    for metric in METRICS:
+        assert one[metric].value < 0.85
+        assert each[metric].value == pytest.approx(1.0)
+        said = thresholds.sets_at(found, each[metric].threshold, at_least_one=False)
+        assert scores(targets, said)[metric] == pytest.approx(1.0)
+
+
+def test_one_threshold_is_kept_where_labels_tell_nothing_of_their_own() -> None:
+    generator = np.random.default_rng(2)
+    targets = generator.random((300, 20)) < 0.03
+    found = targets + generator.normal(size=targets.shape)
+    cuts = thresholds.best_cuts(found, sparse.csr_array(targets), at_least_one=False)
+    assert isinstance(cuts["micro_f1"].threshold, float)
+
+
+def test_c_is_looked_for_until_its_best_value_is_inside() -> None:
+    best = dict(zip(METRICS, (1.0, 8.0, 1 / 8, 2.0, 1e9), strict=True))
+
+    def cuts_at(c: float) -> dict[str, thresholds.Cut]:
+        return {metric: thresholds.Cut(0.0, -abs(np.log(c / at))) for metric, at in best.items()}
+
+    tried = baselines.search_c(cuts_at, 1.0, highest=64.0)
+    for metric, at in best.items():
+        expected = min(at, 64.0)
+        assert max(tried, key=lambda c: tried[c][metric].value) == expected
+        assert expected == 64.0 or {expected / 2, expected * 2} <= tried.keys()
 
 
 def test_one_label_is_given_where_none_reaches_the_threshold() -> None:
@@ -78,9 +113,9 @@ def test_labels_that_are_not_scored_are_in_no_set(at_least_one: bool) -> None:
             expected[has_scores, lowest[has_scores].argmax(axis=1)] = True
         assert (sets == expected).all()
         for metric, cut in cuts.items():
-            assert scores(targets, sets)[metric] <= cut.validation + 1e-12
+            assert scores(targets, sets)[metric] <= cut.value + 1e-12
             reached = scores(targets, thresholds.sets_at(found, cut.threshold, at_least_one))
-            assert reached[metric] == pytest.approx(cut.validation)
+            assert reached[metric] == pytest.approx(cut.value)
 
 
 @pytest.mark.parametrize("metric", decisions.METRICS)
@@ -168,6 +203,27 @@ def test_label_trees_learn_what_can_be_learned(name: str, tmp_path: Path) -> Non
     assert fitted.bytes > 0
 
 
+def test_fasttext_learns_what_can_be_learned(tmp_path: Path) -> None:
+    pytest.importorskip("fasttext")
+    toy = toy_corpus(train=400, valid=100, test=40)
+    for part in ("train", "valid"):
+        write_examples(getattr(toy, part), tmp_path / f"{part}.jsonl", "jsonl", DataConfig())
+    job = baselines.Job(tmp_path / "train.jsonl", tmp_path / "valid.jsonl", tmp_path, seed=1, threads=1)
+    fitted = systems.fit_system("fasttext", job)
+    said = fitted.predict(toy.test, METRICS)
+    truth = cell_process.to_matrix([example.labels or () for example in toy.test], list(fitted.labels))
+    assert scores(truth, said["micro_f1"])["micro_f1"] > 0.4
+    assert fitted.rank(toy.test).shape[0] == 40
+    assert fitted.bytes > 0
+    assert not systems.is_ours("fasttext")
+
+
+def test_the_preset_without_its_label_decoder() -> None:
+    config = systems.our_config("fast-br", ["seed=3"])
+    assert (config.seed, config.objective.sequence, config.model.encoder_options["neighbours"]) == (3, None, 30)
+    assert systems.is_ours("fast-br")
+
+
 def test_one_classifier_a_label_is_not_for_thousands_of_labels() -> None:
     assert "thousands" in (systems.refusal("svm", sentences=True, many_labels=True) or "")
     assert systems.refusal("omikuji", sentences=False, many_labels=True) is None
@@ -227,7 +283,8 @@ def test_a_cell_holds_what_was_measured(places: tuple[Path, Path]) -> None:
         assert part["scores"][metric] == scores(targets, predictions[metric])[metric]
         low, high = part["intervals"][metric]
         assert low <= part["scores"][metric] <= high
-        assert content["choices"][metric]["c"] in baselines.MARGINS
+        tried = content["choices"][metric]["tried"]
+        assert content["choices"][metric]["c"] in [*tried[1:-1], baselines.HARDEST]  # never on another edge
         assert predictions[metric].sum(axis=1).min() >= 1  # every training example has a label
     assert part["scores"]["micro_f1"] > 0.4
     assert part["examples"] == 80
@@ -268,8 +325,8 @@ def test_tables_show_what_is_there_and_leave_the_text_around_them(
     monkeypatch.setattr(sys, "argv", ["table.py", "--results", str(results), "--page", str(page)])
     table.main()
     written = page.read_text(encoding="utf-8")
-    rows = [line for line in written.splitlines() if line.startswith("| svm |")]
-    assert len(rows) == 3  # quality, bounds, costs
+    rows = [line for line in written.splitlines() if line.startswith("| svm ")]
+    assert len(rows) == 5  # quality, bounds, costs, choices, runs
     assert "chain" not in written
     assert "**" in written
     page.write_text(written.replace("# Quality", "Mine.\n\n# Quality") + "\nMine too.\n", encoding="utf-8")
@@ -277,7 +334,7 @@ def test_tables_show_what_is_there_and_leave_the_text_around_them(
     again = page.read_text(encoding="utf-8")
     assert again.startswith("Mine.")
     assert again.endswith("Mine too.\n")
-    assert again.count("| logistic |") == 3
+    assert again.count("\n| logistic ") == 5
 
 
 def test_several_seeds_are_shown_with_their_spread() -> None:

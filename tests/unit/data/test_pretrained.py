@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 import torch
 
-from orderfree.build import complete_config, encoder_options, featurizer_class
+from orderfree.build import complete_config, encoder_options, featurizer_class, precision_needed
 from orderfree.config import DataConfig
 from orderfree.data.featurizers.bag import BagFeaturizer
 from orderfree.data.featurizers.embedder import Embedder
 from orderfree.errors import ConfigError, DataError, MissingLibraryError
 from orderfree.nn.encoders.linear import LinearOptions
+from orderfree.system import precision as precisions
 from orderfree.system.pretrained import (
     empty_network,
     load_pretrained,
@@ -179,6 +180,7 @@ def test_published_in_half_precision_computed_in_full(pretrained: Path) -> None:
     [
         ({"model_type": "bert", "max_position_embeddings": 512}, 512),
         ({"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
+        ({"model_type": "mpnet", "max_position_embeddings": 514, "pad_token_id": 1}, 512),
         ({"model_type": "t5"}, 1000),
     ],
 )
@@ -211,3 +213,38 @@ def test_a_vector_of_another_length_is_made_again(pretrained: Path) -> None:
     for _ in range(2):  # what was made again has also taken the place of what was damaged
         np.testing.assert_allclose(embedder.embed(TEXTS), expected, atol=1e-6)
     assert embedder.cache is not None
+
+
+def test_embedding_in_bfloat16_agrees_and_does_not_depend_on_the_batch(pretrained: Path, tmp_path: Path) -> None:
+    full = Embedder.from_name(str(pretrained), tokens=64)
+    short = Embedder.from_name(str(pretrained), tokens=64, precision="bfloat16")
+    assert short.cache != full.cache, "vectors of one precision are not taken for those of the other"
+    vectors = short.embed(TEXTS)
+    assert vectors.dtype == np.float32
+    assert (vectors * full.embed(TEXTS)).sum(axis=1).min() > 0.999
+    short.cache = None
+    for text, vector in zip(TEXTS, vectors, strict=True):
+        np.testing.assert_array_equal(short.embed([text])[0], vector)
+    (tmp_path / "model").mkdir()
+    short.save(tmp_path / "model")
+    np.testing.assert_array_equal(Embedder.load(tmp_path / "model", 64).embed(TEXTS), full.embed(TEXTS))
+
+
+def test_auto_embeds_in_bfloat16_where_the_processor_may_use_it(
+    pretrained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def needed(**options: object) -> str:
+        raw = {"model": {"encoder": "linear", "encoder_options": options}}
+        return precision_needed(complete_config(raw, "a test"))
+
+    monkeypatch.delenv(precisions.LARGEST, raising=False)
+    monkeypatch.setattr(precisions, "processor_is_faster", lambda: True)
+    assert Embedder.from_name(str(pretrained), 8, "auto").precision == "bfloat16"
+    assert needed(embeddings=str(pretrained)) == "bfloat16"
+    assert needed(embeddings=str(pretrained), embedding_precision="float32") == "float32"
+    assert needed() == "float32"
+    monkeypatch.setenv(precisions.LARGEST, precisions.WITHOUT_BFLOAT16)
+    assert Embedder.from_name(str(pretrained), 8, "auto").precision == "float32"
+    monkeypatch.delenv(precisions.LARGEST)
+    monkeypatch.setattr(precisions, "processor_is_faster", lambda: False)
+    assert needed(embeddings=str(pretrained)) == "float32"

@@ -254,6 +254,8 @@ def test_a_file_that_is_cut_off(shard, cut):
     ("content", "expected"),
     [
         (b"\x0f nonsense", "is not a record of features"),
+        (message((1, message((1, message((2, b"a value without a name")))))), "is not a record of features"),
+        (message((1, message(entry("labels", message((3, message((1, b"\x80" * 1_000_000)))))))), "is not a record"),
         (sequence_example("x", [1], np.zeros((0, 4), np.uint8)), "clip x has no frames in 'audio_embedding'"),
         (message((1, message(entry("video_id", message((1, message((1, b"y")))))))), "clip y has no frames"),
     ],

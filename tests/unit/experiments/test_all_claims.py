@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from orderfree.experiments.cells import Cell, read_queue
+from orderfree.experiments.claim_measures import packed
 from orderfree.experiments.claims import CLAIMS, EVIDENCE, OWN_DATA, judge_claim
-from orderfree.experiments.measures import packed
-from orderfree.experiments.results import Result
+from orderfree.experiments.result_files import Result
 from orderfree.experiments.verdicts import UNTOLD, Evidence
 
 QUEUE = Path(__file__).parents[3] / "scripts" / "paper_runs.yaml"

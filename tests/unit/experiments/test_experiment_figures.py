@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("matplotlib")
 
 from orderfree.errors import OrderfreeError
-from orderfree.experiments.figures import COMPARED, LOOKS, curves, frequency, positions, ranks, write_figures
+from orderfree.experiments.paper_figures import COMPARED, LOOKS, curves, frequency, positions, ranks, write_figures
 from orderfree.report import figure_style as canvas
 
 MTL = ("beam", "br", "rescore", "joint")
@@ -134,5 +134,6 @@ def test_without_matplotlib_the_user_is_told_what_to_install(monkeypatch, result
 
 
 def test_matplotlib_and_torch_are_not_imported_before_they_are_needed():
-    code = "import orderfree.experiments.figures, sys; print([m for m in ('matplotlib', 'torch') if m in sys.modules])"
+    imported = "[m for m in ('matplotlib', 'torch') if m in sys.modules]"
+    code = f"import orderfree.experiments.paper_figures, sys; print({imported})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

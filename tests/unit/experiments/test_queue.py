@@ -14,7 +14,7 @@ import pytest
 
 from orderfree.errors import OrderfreeError
 from orderfree.experiments.cells import Cell, Plan, config_file, read_queue
-from orderfree.experiments.results import load_results
+from orderfree.experiments.result_files import load_results
 from orderfree.experiments.workers import progress_of, run_queue
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.run import Interrupted

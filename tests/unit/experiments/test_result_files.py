@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from orderfree.experiments.results import load_results, write_result
+from orderfree.experiments.result_files import load_results, write_result
 
 
 def test_what_is_written_is_read(tmp_path: Path, make_result):

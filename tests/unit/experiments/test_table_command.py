@@ -10,7 +10,7 @@ import pytest
 from orderfree.cli.experiments import KINDS, make_table
 from orderfree.cli.main import run
 from orderfree.errors import OrderfreeError
-from orderfree.experiments.results import write_result
+from orderfree.experiments.result_files import write_result
 
 
 @pytest.fixture

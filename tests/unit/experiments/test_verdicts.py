@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from orderfree.experiments.claim_measures import FOUR, drawn, outcomes, packed, value
 from orderfree.experiments.claims import CLAIMS, Claim, judge_claim, printed_verdict
-from orderfree.experiments.measures import FOUR, drawn, outcomes, packed, value
 from orderfree.experiments.orders import case_study, order_verdict, pair_orders
 from orderfree.experiments.verdicts import Comparison, Evidence, Side, ended_by, overall, was_cut
 

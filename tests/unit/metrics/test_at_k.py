@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.metrics import ndcg_score
 
 from orderfree.cli.common import print_at_k
-from orderfree.decisions import Decisions
+from orderfree.decisions.records import Decisions
 from orderfree.evaluation import judge
 from orderfree.inference import LabelSet, Prediction
 from orderfree.metrics import at_k

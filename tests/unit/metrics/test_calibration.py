@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from orderfree.decisions import Decisions
+from orderfree.decisions.records import Decisions
 from orderfree.evaluation import judge
 from orderfree.inference import Prediction
 from orderfree.metrics.calibration import brier_score, calibration, expected_calibration_error, reliability

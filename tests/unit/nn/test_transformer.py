@@ -16,7 +16,10 @@ from orderfree.data.labels import LabelVocabulary
 from orderfree.errors import ConfigError
 from orderfree.system.pretrained import empty_network, load_pretrained, read_architecture
 from orderfree.testing.contracts import example_inputs
-from orderfree.types import Example
+from orderfree.training.loop import Stop
+from orderfree.training.run import Interrupted, train
+from orderfree.training.state import Progress
+from orderfree.types import Example, TokenInput
 from tiny_bert import tiny_encoder
 
 
@@ -115,3 +118,63 @@ def test_two_that_read_the_same_cannot_stand_side_by_side(pretrained: Path, part
     config = complete_config({"model": {"encoder": "hybrid", "encoder_options": {"parts": parts}}}, "a test")
     with pytest.raises(ConfigError, match="cannot stand side by side"):
         featurizer_class(config).fit(example_inputs("hybrid"), config.data, encoder_options(config))
+
+
+def test_frozen_layers_keep_their_weights_and_need_no_gradient(pretrained: Path) -> None:
+    encoder = made(pretrained, frozen_layers=1).network.encoder.train()
+    trained = {name for name, weights in encoder.named_parameters() if weights.requires_grad}
+    assert trained
+    assert all(name.startswith("network.encoder.layer.1.") for name in trained), trained
+    ids = torch.tensor([[2, 4, 5, 3]])
+    output = encoder(TokenInput(ids, torch.tensor([4])))
+    output.states.square().sum().backward()
+    graded = {name for name, weights in encoder.named_parameters() if weights.grad is not None}
+    assert graded == trained
+
+
+@pytest.mark.parametrize("frozen_layers", [2, 9])
+def test_at_least_one_layer_is_trained(pretrained: Path, frozen_layers: int) -> None:
+    with pytest.raises(ConfigError, match=rf"frozen_layers is {frozen_layers}, and this encoder has 2 layers"):
+        made(pretrained, frozen_layers=frozen_layers)
+
+
+class StopAfter:
+    """A listener that stops a run after so many updates."""
+
+    def __init__(self, update: int, stop: Stop) -> None:
+        self.update, self.stop = update, stop
+
+    def started(self, *_: object) -> None: ...
+    def updated(self, progress: Progress, loss: float) -> None:
+        self.stop.requested = progress.update == self.update
+
+    def validated(self, *_: object) -> None: ...
+    def ended(self, *_: object) -> None: ...
+
+
+def test_fine_tuning_of_upper_layers_is_resumed_exactly(pretrained: Path, tmp_path: Path) -> None:
+    options = {"pretrained": str(pretrained), "frozen_layers": 1, "tokens": 8}
+    raw = {
+        "model": {"encoder": "transformer", "encoder_options": options, "label_embedding": 4, "decoder_hidden": 8},
+        "training": {"epochs": 2, "batch_size": 4, "warmup": 0.5, "encoder_rate": 0.1, "tensorboard": False}
+        | {"threads": 1},
+    }
+    config = complete_config(raw, "a test")
+    examples = [
+        Example(str(n), text=f"{colour} fish {verb}", labels=(colour, verb))
+        for n, (colour, verb) in enumerate([("red", "swim"), ("blue", "pond"), ("red", "pond"), ("blue", "swim")] * 4)
+    ]
+    straight = train(config, examples, examples[:4], tmp_path / "straight", progress=False)
+    stop = Stop()
+    listeners = [StopAfter(3, stop)]
+    with pytest.raises(Interrupted):
+        train(config, examples, examples[:4], tmp_path / "cut", stop=stop, progress=False, listeners=listeners)
+    train(config, examples, examples[:4], tmp_path / "cut", resume=True, progress=False)
+    files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("straight", "cut")]
+    assert files[0] == files[1]
+    before, after = empty_network(read_architecture(pretrained)), straight.network.encoder.network
+    load_pretrained(before, pretrained)
+    for name, weights in before.state_dict().items():
+        if not name.startswith("pooler."):
+            changed = not torch.equal(weights, after.state_dict()[name])
+            assert changed == name.startswith("encoder.layer.1."), name

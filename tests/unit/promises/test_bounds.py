@@ -150,3 +150,21 @@ def test_always_and_never_predicted_labels() -> None:
     assert one.recall_losses(0.0).tolist() == [0.5, 0.0]
     assert one.precision_losses(2.0).tolist() == [0.0, 0.0]
     assert Cells.of(probs, true, 0, 3).precision_losses(0.35).tolist() == [0.0, 0.0]
+
+
+def test_a_label_outside_the_shortlist_is_never_predicted() -> None:
+    probs, true = np.array([[0.9, 0.0], [0.8, 0.0]] * 50), np.ones((100, 2), dtype=bool)
+    cells = Cells.of(probs, true, 1, 2)
+    assert cells.recall_losses(0.0).mean() == 0.5
+    assert recall_threshold(cells, 0.9, None) == Refusal(0.5, None)
+
+
+def test_examples_may_be_chosen_in_any_order_and_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    probs, true = population("honest", 50)
+    every = Cells.of(probs, true, 1, 4)
+    monkeypatch.setattr("orderfree.promises.labels.BLOCK", 18)  # three examples at once
+    chosen = np.array([7, 3, 7, 49, 0])
+    some, again = every.of_examples(chosen), Cells.of(probs[chosen], true[chosen], 1, 4)
+    for threshold in (0.0, 0.2, 0.7):
+        assert some.recall_losses(threshold).tolist() == again.recall_losses(threshold).tolist()
+        assert some.precision_losses(threshold).tolist() == again.precision_losses(threshold).tolist()

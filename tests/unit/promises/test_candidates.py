@@ -18,6 +18,9 @@ from orderfree.errors import DataError, OrderfreeError
 from orderfree.inference import Predictor, abstaining, prediction_record
 from orderfree.metrics.recalibration import Repair
 from orderfree.metrics.selective import answered_curve, reached
+from orderfree.promising import CandidateList
+from orderfree.report.examples import evaluate_with_examples
+from orderfree.report.page import render
 from orderfree.serve.app import create_app
 from orderfree.serve.schema import ServiceLimits
 from orderfree.types import Example, LabelSet
@@ -139,3 +142,42 @@ def test_the_service_promises_lists_and_abstains(client: TestClient, predictor: 
     refused = client.post("/v1/predict", json={"text": "red fish", "candidates": 0.9})
     assert refused.status_code == 422
     assert "promises no lists of candidate sets at 0.9" in refused.json()["detail"]
+
+
+def test_the_page_is_told_what_is_possible_and_doubtful(client: TestClient, predictor: Predictor) -> None:
+    promise = predictor.trained.decisions.promises["candidates=0.8"]
+    (expected,) = predictor.predict([Example("0", text="red fish")], candidates=0.8)
+    assert expected.candidates is not None
+    told = client.post("/v1/explain", json={"text": "red fish"}).json()["possible"]
+    assert told["promise"] == promise.sentence
+    assert [tuple(one["labels"]) for one in told["sets"]] == [labels for labels, _ in expected.candidates.sets]
+    assert told["doubtful"] == expected.candidates.doubtful
+    # the promise is about the model's own set sizes
+    assert client.post("/v1/explain", json={"text": "red fish", "max_labels": 1}).json()["possible"] is None
+
+
+@pytest.mark.parametrize(("sets", "outside", "doubtful"), [(1, False, False), (2, False, True), (1, True, True)])
+def test_more_than_one_answer_is_doubtful(sets: int, outside: bool, doubtful: bool) -> None:
+    assert CandidateList(((("a",), 0.5),) * sets, outside, 0.1).doubtful == doubtful
+
+
+def test_the_report_shows_promises_lists_and_what_is_answered(predictor: Predictor, tmp_path: Path) -> None:
+    found = evaluate_with_examples(predictor, labelled(150, 4), ["beam"])
+    for example in found["examples_shown"]:
+        (expected,) = predictor.predict([Example("0", text=example["text"])], candidates=0.8)
+        assert expected.candidates is not None
+        assert len(example["possible"]["sets"]) + example["possible"]["more"] == len(expected.candidates.sets)
+        assert example["possible"]["doubtful"] == expected.candidates.doubtful
+    promises = {name: made.sentence for name, made in predictor.trained.decisions.promises.items()}
+    page = render(found, [], {"promises": promises})
+    assert promises["candidates=0.8"] in page
+    assert "Sets of which one is the true one, as promised at 80 %" in page
+    assert page.count('<strong class="doubtful">') == sum(e["possible"]["doubtful"] for e in found["examples_shown"])
+    assert "Quality of the examples answered" in page
+    assert "Share of predicted sets that were exactly right" in page
+
+
+def test_shifted_data_are_noticed_in_the_report() -> None:
+    sentence = "the data have shifted (p = 1e-09): the number of predicted labels differ from the reference"
+    assert "The data have shifted" in render({"shift": {"shifted": True, "sentence": sentence}}, [], {})
+    assert "have shifted" not in render({"shift": {"shifted": False, "sentence": "alike"}}, [], {})

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from report_support import ATTACK, check_page
 
-from orderfree.decisions import Decision, Decisions
+from orderfree.decisions.records import Decision, Decisions
 from orderfree.errors import DataError
 from orderfree.inference import Prediction
-from orderfree.report.compare import render_comparison
+from orderfree.report.comparison_page import render_comparison
 from orderfree.tools.compare import compare
 from orderfree.types import Example, LabelSet
 

@@ -54,6 +54,10 @@ EVALUATION: dict[str, Any] = {
             {"lower": 14 / 15, "upper": 1.0, "mean_probability": 0.98, "share_true": 0.91, "count": 1500},
         ],
     },
+    "answered": [
+        {"share": 1.0, "abstain_below": 0.1, "subset_accuracy": 0.6, "example_f1": 0.7},
+        {"share": 0.5, "abstain_below": 0.812599, "subset_accuracy": 0.875, "example_f1": 0.9},
+    ],
     "examples_shown": [
         {"id": "one", "text": "some words", "target": ["a", "b"], "predicted": ["b", "c"], "log_prob": math.log(0.25)}
     ],
@@ -87,6 +91,7 @@ CARD: dict[str, Any] = {
     "versions": {"torch": "2.9"},
     "command": "orderfree train data.jsonl",
     "facts": {"Training examples": "2,000"},
+    "promises": {"recall=0.9": "At least 90 % of the true labels"},
     "text": "# The card\n\nKnows `sport` (514).",
 }
 
@@ -121,9 +126,9 @@ def test_all_sections_stand_in_order(page):
     Outline(page)
 
 
-def test_only_the_labels_are_unfolded(page):
+def test_only_promises_and_labels_are_unfolded(page):
     assert page.count('<details class="section"') == len(SECTIONS)
-    assert page.count('<details class="section" open>') == 1
+    assert page.count('<details class="section" open>') == 2
 
 
 def test_the_best_of_each_column_is_marked_in_words_too(page):
@@ -259,7 +264,7 @@ def test_validation_scores_say_what_they_are():
     page = render({"part": "validation", "decoders": EVALUATION["decoders"], "notes": ["Make `x <y>`."]}, HISTORY, CARD)
     assert "Scores on the validation part" in page
     assert '<p class="notice">Make <code>x &lt;y&gt;</code>.</p>' in page
-    assert headings(page) == ["decoders", "curves", "card", "making"]
+    assert headings(page) == ["promises", "decoders", "curves", "card", "making"]
 
 
 def poisoned(content: Any) -> Any:
@@ -370,3 +375,18 @@ def test_a_model_without_a_label_decoder_tells_its_likeliest_labels() -> None:
     shown = render(told, [], {}).split('<ol class="steps">')[1]
     assert shown.count('class="taken"') == 1
     assert "from 0.400" in shown
+
+
+def test_the_point_where_a_wanted_quality_is_reached(page):
+    words = words_of(part_of(page, "answered"))
+    assert "Of all examples 0.600 are exactly right, of the surest 50 % 0.875" in words
+    assert rows_of(page, "answered") == [
+        ["Exactly right", "Answered", "Option of predict"],
+        ["80 %", "50 %", "--abstain-below 0.81259"],
+        ["70 %", "50 %", "--abstain-below 0.81259"],
+    ]
+    assert part_of(page, "answered").count("<circle") == 2
+
+
+def test_promises_are_in_words(page):
+    assert "recall=0.9: At least 90 % of the true labels" in words_of(part_of(page, "promises"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from orderfree.decisions import Decisions
+from orderfree.decisions.records import Decisions
 from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.report.examples import CANDIDATES_SHOWN, generation

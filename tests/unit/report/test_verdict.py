@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from orderfree import decisions
+from orderfree.decisions import records as decisions
 from orderfree.report.page import render
 from orderfree.report.verdict import BEST, FEWEST, advice, goals, judged, mistakes, of_hundred, statements
 

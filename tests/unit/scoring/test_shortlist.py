@@ -39,7 +39,8 @@ def examples(count: int, seed: int) -> Examples:
 @pytest.fixture(scope="module")
 def solved() -> tuple[ShortlistScorer, Shortlists, Examples]:
     known = examples(300, 1)
-    return *fit_scorer(known, 5, 1, 1.0), known
+    scorer, rows, lists = fit_scorer(known, 5, 1, 1.0)
+    return scorer, lists, known.at(rows)
 
 
 def test_largest_products_are_those_of_the_dense_product() -> None:

@@ -11,7 +11,7 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 from service_support import opened
 
-from orderfree.decisions import Decision, Decisions
+from orderfree.decisions.records import Decision, Decisions
 from orderfree.inference import Predictor
 from unit_models import made_model
 

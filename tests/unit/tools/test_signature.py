@@ -13,7 +13,7 @@ from fuzz_models import seal
 
 from orderfree.checkpoint import save_model, store_thresholds
 from orderfree.cli.main import run
-from orderfree.decisions import NamedThresholds
+from orderfree.decisions.records import NamedThresholds
 from unit_models import made_model
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="OpenSSH is not installed")

@@ -20,10 +20,10 @@ from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
 from orderfree.report.study import render_study
 from orderfree.testing.toy import toy_corpus
-from orderfree.tools.tune import search
-from orderfree.tools.tune.record import best_trial, write_record
-from orderfree.tools.tune.search import Plan, importances, tune
+from orderfree.tools.tune import trials
 from orderfree.tools.tune.space import Dimension, read_space, usual_space
+from orderfree.tools.tune.study_file import best_trial, write_record
+from orderfree.tools.tune.trials import Plan, importances, tune
 from orderfree.training.run import Interrupted
 
 SMALL = ("model.encoder=sparse", "model.encoder_options.hidden=8", "model.decoder_hidden=8", "training.epochs=3")
@@ -113,15 +113,15 @@ def test_a_trial_that_was_stopped_goes_on(
 ) -> None:
     """Stopped in the second epoch of the second trial, with its state saved."""
     own = replace(plan, out=tmp_path / "out")
-    report = search.Pruning._report
+    report = trials.Pruning._report
 
-    def stopping(self: search.Pruning, row: dict[str, Any]) -> bool:
+    def stopping(self: trials.Pruning, row: dict[str, Any]) -> bool:
         if self.trial.number == 1 and row["epoch"] == 2:
             self.stop.requested = True
         return report(self, row)
 
     with monkeypatch.context() as patched:
-        patched.setattr(search.Pruning, "_report", stopping)
+        patched.setattr(trials.Pruning, "_report", stopping)
         with pytest.raises(Interrupted):
             tune(own, silent)
     kept = json.loads((own.out / "study.json").read_text(encoding="utf-8"))
@@ -148,22 +148,22 @@ def test_a_trial_killed_before_its_first_state_is_repeated(plan: Plan, record: d
 def test_a_trial_that_fails_is_told_and_the_others_go_on(
     plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    train = search.train
+    train = trials.train
 
     def failing(*arguments: Any, **options: Any) -> Any:
         if arguments[3].name == "0":
             raise TrainingError("the loss became nan at update 3.")
         return train(*arguments, **options)
 
-    monkeypatch.setattr(search, "train", failing)
+    monkeypatch.setattr(trials, "train", failing)
     found = tune(replace(plan, out=tmp_path / "out", trials=2), silent)
     assert [trial["state"] for trial in found["trials"]] == ["failed", "complete"]
     assert "became nan" in found["trials"][0]["problem"]
 
 
 def test_a_trial_below_the_median_is_cut(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "UNPRUNED_TRIALS", 1)
-    monkeypatch.setattr(search, "UNPRUNED_EPOCHS", 0)
+    monkeypatch.setattr(trials, "UNPRUNED_TRIALS", 1)
+    monkeypatch.setattr(trials, "UNPRUNED_EPOCHS", 0)
     own = replace(plan, out=tmp_path / "out")
     found = tune(replace(own, trials=1), silent)
     found["trials"][0]["curve"] = [(epoch, 0.99) for epoch in (1, 2, 3)]  # as if it had been good at once

@@ -11,8 +11,8 @@ import torch
 
 from orderfree.build import complete_config, load_config, search_limits
 from orderfree.data.labels import LabelVocabulary
-from orderfree.deciding import Decoded, find_decisions
-from orderfree.decisions import BEST, Decision, Decisions
+from orderfree.decisions.finding import Decoded, find_decisions
+from orderfree.decisions.records import BEST, Decision, Decisions
 from orderfree.decoding.beam import Limits
 from orderfree.inference import Predictor
 from orderfree.testing.toy import toy_corpus

@@ -23,6 +23,7 @@ from orderfree.decoding.rollout import RolloutTask, follow, policies
 from orderfree.errors import ConfigError, DataError
 from orderfree.evaluation import evaluate, judge
 from orderfree.inference import Prediction, Predictor
+from orderfree.metrics.ranking import ranking_scores
 from orderfree.nn.encoders.linear import one_vs_rest
 from orderfree.objectives import objectives
 from orderfree.objectives.multitask import Criterion, multitask
@@ -192,22 +193,36 @@ def test_training_and_judging_leave_out_what_is_not_known(tmp_path: Path) -> Non
         evaluate(Predictor(trained), examples[-1:], ["br"])
 
 
-def test_unknown_labels_are_ranked_as_if_they_were_absent() -> None:
-    """The ranking of both decoders: a probability that nobody can judge must not stand above one that is right."""
+def test_unknown_labels_are_no_part_of_any_score_of_probabilities() -> None:
+    """Both decoders: an example of which nothing is known but for one label is judged by that label alone."""
     told = Predictor(made_model(3))
     names = told.labels.names
-    rows = np.linspace(0.9, 0.6, len(names), dtype=np.float32)  # (L,) the same for all examples
-    sets = {"br": LabelSet((), 0.0)}
+    generator = np.random.default_rng(1)
+    truth = generator.random((30, len(names))) < 0.4
+    rows = generator.random((30, len(names))).astype(np.float32)
+    hidden = generator.random(truth.shape) < 0.3
 
-    def ranked(unknown: tuple[str, ...], value: float) -> dict[str, Any]:
-        high = Example("0", text="t", labels=(), unknown=unknown)
-        others = [Example(str(n), text="t", labels=(names[n % 2],)) for n in range(1, 5)]
-        first = Prediction(high, sets, np.full_like(rows, value), False, np.full_like(rows, value))
-        found = [first, *(Prediction(example, sets, rows, False, rows) for example in others)]
-        return judge(told, found, ["br"])["ranking"]
+    def judged(values: np.ndarray, unknown: np.ndarray) -> dict[str, Any]:
+        found = []
+        for row in range(len(rows)):
+            labels = tuple(name for name, has, lost in zip(names, truth[row], unknown[row], strict=True) if has > lost)
+            lost = tuple(name for name, gone in zip(names, unknown[row], strict=True) if gone)
+            example = Example(str(row), text="t", labels=labels, unknown=lost)
+            found.append(Prediction(example, {"br": LabelSet((), 0.0)}, values[row], False, values[row]))
+        return judge(told, found, ["br"])
 
-    assert ranked(names, 0.99) == ranked((), 0.0)
-    assert ranked(names, 0.99)["sequence"] == ranked(names, 0.99)["br"]
+    scores = judged(rows, hidden)
+    each = [ranking_scores(rows[~lost, [n]][:, None], truth[~lost, [n]][:, None]) for n, lost in enumerate(hidden.T)]
+    for key in ("mean_average_precision", "auc"):
+        assert scores["ranking"]["br"][key] == pytest.approx(np.mean([one[key] for one in each]))
+    assert scores["calibration"]["cells"] == np.count_nonzero(~hidden)
+    assert scores["calibration"]["brier_score"] == pytest.approx(np.mean((rows - truth)[~hidden] ** 2))
+    others = judged(np.where(hidden, 1 - rows, rows), hidden)
+    for key in ("ranking", "calibration", "label_calibration", "precision_recall"):
+        assert others[key] == scores[key], key
+    assert scores["ranking"]["sequence"] == scores["ranking"]["br"]
+    unlikely = judged(rows / 1000, hidden)["label_calibration"]
+    assert unlikely["by_digits_of_frequency"] == []
 
 
 def test_the_chain_refuses_what_it_cannot_learn_from(tmp_path: Path) -> None:

@@ -73,3 +73,18 @@ def shares_of(own: Trainer) -> dict[str, float]:
     named = list(own.network.named_parameters())
     assert [id(weights) for weights, _ in held] == [id(weights) for _, weights in named]
     return {name: share for (name, _), (_, share) in zip(named, held, strict=True)}
+
+
+def test_the_learning_rate_rises_and_falls_over_all_epochs(data: Prepared, tmp_path: Path) -> None:
+    own = trainer(data, tmp_path, training={"epochs": 10, "learning_rate": 1.0, "warmup": 0.2, "tensorboard": False})
+    rates = []
+    for update in range(own.total_updates):
+        own.progress.update = update
+        own.set_learning_rate()
+        rates.append(own.optimizer.param_groups[0]["lr"])
+    peak = rates.index(max(rates))
+    assert own.total_updates / 10 <= peak <= own.total_updates / 5
+    assert 0 < rates[0] < 0.5
+    assert rates[: peak + 1] == sorted(rates[: peak + 1])
+    assert rates[peak:] == sorted(rates[peak:], reverse=True)
+    assert rates[-1] > 0

@@ -1,1 +1,1 @@
-"""Sounds as features."""
+"""Features of audio recordings."""

@@ -1,7 +1,7 @@
-"""From sound to features: log-mel frames, summed up in short windows. NumPy and SciPy only.
+"""Audio features: log-mel frames, summarised over short windows. It needs only NumPy and SciPy.
 
-A window of a fifth of a second is described by the mean and the deviation of each band's log energy in it: what sounds,
-and whether it stays. Windows overlap by half, so that a second of sound is about ten vectors."""
+The features of a window of a fifth of a second are the mean and the standard deviation of each band's log energy.
+Windows overlap by half, so that a second of audio gives about ten vectors."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from scipy.signal import resample_poly
 
 FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010
 LOWEST_HERTZ = 60.0
-FLOOR = 1e-8  # energy of silence: log-energies stay finite, and steps below hearing count for nothing
+FLOOR = 1e-8  # energy of silence: log energies stay finite, and inaudible differences have no effect
 
 
 @dataclass(frozen=True, slots=True)
 class FrontEnd:
-    """What features a model was trained on; stored with it."""
+    """Parameters of the features that a model was trained on; stored with the model."""
 
     sample_rate: int
     bands: int
@@ -29,7 +29,7 @@ class FrontEnd:
         return 2 * self.bands
 
     def features(self, samples: np.ndarray, sample_rate: int) -> np.ndarray:
-        """samples (n,) of one channel -> (T, 2 * bands) float32; sounds of another rate are resampled."""
+        """samples (n,) of one channel -> (T, 2 * bands) float32; audio of another sample rate is resampled."""
         samples = resampled(samples, sample_rate, self.sample_rate)
         energies = log_mel(samples, self.sample_rate, self.bands)  # (frames, bands)
         width = max(round(self.window_seconds / HOP_SECONDS), 1)
@@ -43,8 +43,8 @@ def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     if rate == wanted:
         return samples
     common = np.gcd(rate, wanted)
-    found: np.ndarray = resample_poly(samples, wanted // common, rate // common)
-    return found
+    converted: np.ndarray = resample_poly(samples, wanted // common, rate // common)
+    return converted
 
 
 def log_mel(samples: np.ndarray, sample_rate: int, bands: int) -> np.ndarray:
@@ -58,14 +58,14 @@ def log_mel(samples: np.ndarray, sample_rate: int, bands: int) -> np.ndarray:
 
 @functools.cache
 def mel_filters(sample_rate: int, width: int, bands: int) -> np.ndarray:
-    """(bands, width // 2 + 1): triangles whose peaks are evenly spaced in mel, each band's weights adding up to 1."""
+    """(bands, width // 2 + 1): triangles whose peaks are evenly spaced in mel; the weights of each band sum to 1."""
     highest = sample_rate / 2
     edges = _hertz(np.linspace(mel_scale(LOWEST_HERTZ), mel_scale(highest), bands + 2))  # (bands + 2,)
     frequencies = np.fft.rfftfreq(width, 1 / sample_rate)
     lower, peak, upper = edges[:-2, None], edges[1:-1, None], edges[2:, None]
     rising, falling = (frequencies - lower) / (peak - lower), (upper - frequencies) / (upper - peak)
     weights = np.maximum(np.minimum(rising, falling), 0)
-    # low bands are narrower than the distance of two frequencies: one that holds none takes the nearest
+    # low bands are narrower than the frequency spacing: a band without a frequency uses the nearest one
     empty = np.flatnonzero(weights.sum(axis=1) == 0)
     weights[empty, np.abs(frequencies - peak[empty]).argmin(axis=1)] = 1
     filters: np.ndarray = weights / weights.sum(axis=1, keepdims=True)

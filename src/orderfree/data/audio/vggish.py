@@ -1,8 +1,8 @@
-"""From sound to the features AudioSet is published in: VGGish embeddings, one of 128 numbers for every 0.96 s.
+"""The features in which AudioSet is published: VGGish embeddings, one vector of 128 numbers for every 0.96 s of audio.
 
 Hershey et al., "CNN Architectures for Large-Scale Audio Classification", ICASSP 2017. The weights are not part of this
-package: a local file of them is read, as published for PyTorch (`features.*`, `embeddings.*`), and beside it the file
-of the principal components that AudioSet's 8-bit features were made with."""
+package: they are read from a local file, as published for PyTorch (`features.*`, `embeddings.*`), and so are the
+principal components of AudioSet's 8-bit features."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from torch import Tensor, nn
 from ...errors import DataError
 from .logmel import mel_scale, resampled
 
-RATE, WIDTH, HOP, SPECTRUM = 16_000, 400, 160, 512  # samples: a second, a frame, from frame to frame, of the transform
+RATE, WIDTH, HOP, SPECTRUM = 16_000, 400, 160, 512  # samples per second, per frame, between frames, of the transform
 BANDS, LOWEST, HIGHEST = 64, 125.0, 7500.0  # hertz
-PATCH = 96  # frames that one embedding is of
+PATCH = 96  # frames of one embedding
 OFFSET = 0.01  # added to magnitudes before their logarithm is taken
-CLIPPED = 2.0  # components beyond are cut off before they become 8-bit numbers
+CLIPPED = 2.0  # components are clipped at ± this before they become 8-bit numbers
 CONVOLUTIONS = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool")
 
 
 class VGGish:
-    """The front end: samples (n,) -> (T, 128), 8-bit where there are principal components, as AudioSet's are."""
+    """The front end: samples (n,) -> (T, 128); 8-bit, as in AudioSet, if principal components are given."""
 
     def __init__(self, weights: Path, components: Path | None) -> None:
         self.network = _network(weights)
@@ -42,7 +42,7 @@ class VGGish:
 
 
 def log_mel_patches(samples: np.ndarray) -> np.ndarray:
-    """(n,) at 16,000 a second -> (T, 96, 64); what is left over at the end counts only where there is nothing else."""
+    """(n,) at 16,000 a second -> (T, 96, 64); an incomplete patch at the end is used only if there is no other."""
     shortest = WIDTH + (PATCH - 1) * HOP
     samples = np.pad(samples, (0, max(shortest - len(samples), 0))).astype(np.float64)
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(WIDTH) / WIDTH)  # periodic Hann
@@ -55,7 +55,7 @@ def log_mel_patches(samples: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def _bands() -> np.ndarray:
-    """(257, 64): triangles that are straight in mel, not in hertz, each with a peak of 1; nothing of the constant."""
+    """(257, 64): triangles that are linear in mel, not in hertz, each with a peak of 1; frequency 0 is left out."""
     edges = np.linspace(mel_scale(LOWEST), mel_scale(HIGHEST), BANDS + 2)  # (66,)
     mel = mel_scale(np.linspace(0, RATE / 2, SPECTRUM // 2 + 1))[:, None]  # (257, 1)
     lower, peak, upper = edges[:-2], edges[1:-1], edges[2:]
@@ -65,7 +65,7 @@ def _bands() -> np.ndarray:
 
 
 def quantised(embedded: np.ndarray, directions: np.ndarray, means: np.ndarray) -> np.ndarray:
-    """(T, 128) -> (T, 128) uint8: principal components, cut off at ±2, in 256 steps."""
+    """(T, 128) -> (T, 128) uint8: principal components, clipped at ±2, in 256 steps."""
     components = (embedded - means) @ directions.T  # (T, 128)
     steps: np.ndarray = (np.clip(components, -CLIPPED, CLIPPED) + CLIPPED) * (255 / (2 * CLIPPED))
     return steps.astype(np.uint8)
@@ -79,7 +79,7 @@ class _ByPosition(nn.Module):
 
 
 def _network(path: Path) -> nn.Sequential:
-    """Widths of the fully connected layers are those of the file."""
+    """The network of a weights file; the file determines the widths of the fully connected layers."""
     weights = _tensors(path)
     convolutions: list[nn.Module] = []
     channels = 1
@@ -90,7 +90,7 @@ def _network(path: Path) -> nn.Sequential:
             convolutions += [nn.Conv2d(channels, size, 3, padding=1), nn.ReLU()]
             channels = size
     try:
-        shapes = [weights[f"embeddings.{place}.weight"].shape for place in (0, 2, 4)]
+        shapes = [weights[f"embeddings.{index}.weight"].shape for index in (0, 2, 4)]
         connected = [layer for wide, narrow in shapes for layer in (nn.Linear(narrow, wide), nn.ReLU())]
         features, embeddings = nn.Sequential(*convolutions), nn.Sequential(*connected)
         for prefix, part in (("features.", features), ("embeddings.", embeddings)):
@@ -106,11 +106,11 @@ def _components(path: Path) -> tuple[np.ndarray, np.ndarray]:
     try:
         if path.suffix == ".npz":
             with np.load(path, allow_pickle=False) as file:
-                found: dict[str, Any] = {name: file[name] for name in file.files}
+                arrays: dict[str, Any] = {name: file[name] for name in file.files}
         else:
-            found = {name.removeprefix("pproc."): tensor.numpy() for name, tensor in _tensors(path).items()}
-        directions = np.asarray(found["pca_eigen_vectors"], np.float32)
-        means = np.asarray(found["pca_means"], np.float32).reshape(-1)
+            arrays = {name.removeprefix("pproc."): tensor.numpy() for name, tensor in _tensors(path).items()}
+        directions = np.asarray(arrays["pca_eigen_vectors"], np.float32)
+        means = np.asarray(arrays["pca_means"], np.float32).reshape(-1)
         if directions.shape != (len(means), len(means)):
             raise ValueError(f"pca_eigen_vectors has the shape {directions.shape}")
     except (OSError, KeyError, ValueError) as error:

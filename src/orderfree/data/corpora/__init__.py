@@ -1,6 +1,6 @@
-"""The paper's corpora, as far as they can be had, and one with thousands of labels.
+"""The paper's corpora, as far as they are available, and a corpus with thousands of labels.
 
-None is part of the library: each is found in a data folder."""
+They are not part of the library: each is read from a data folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WANTED = "a folder with subfolders such as reuters21578 and aapd; `orderfree dat
 
 
 def data_root(option: Path | None) -> Path:
-    """The folder all corpora are found in: the option, else ORDERFREE_DATA, else ../shared/data where that exists."""
+    """The folder of all corpora: the option, else ORDERFREE_DATA, else ../shared/data if it exists."""
     named = str(option) if option is not None else os.environ.get(VARIABLE)
     if named:
         root = Path(named)
@@ -33,5 +33,5 @@ def data_root(option: Path | None) -> Path:
 
 
 def load_parts(name: str, root: Path, seed: int) -> Parts:
-    """The parts of a corpus, by name; each is a function that reads it from the beginning."""
+    """The parts of a corpus, by name; each part is a function that reads it from the beginning."""
     return corpora[name].load(root, seed)

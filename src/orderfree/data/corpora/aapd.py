@@ -1,6 +1,6 @@
-"""AAPD: the official validation and test parts with a training part collected anew from arXiv, and a re-split of all.
+"""AAPD: the official validation and test parts with a training part collected again from arXiv, and a re-split of all.
 
-Figures are near-comparable with published ones: 52,588 documents, whose label lists are 97.7 % of those of the official
+Scores are near-comparable with published ones: 52,588 documents, whose label lists are 97.7 % of those of the official
 training part."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NEAR = (
     )
 )
 def load_aapd(root: Path, seed: int) -> Parts:
-    """The split of the files, whatever the seed."""
+    """The split of the files; it does not depend on the seed."""
     return {part: part_of_file(root / "aapd" / f"{file}.jsonl.gz", ADVICE) for part, file in FILES.items()}
 
 
@@ -56,7 +56,7 @@ def load_aapd(root: Path, seed: int) -> Parts:
     )
 )
 def load_aapd_resplit(root: Path, seed: int) -> Parts:
-    """The documents of all three parts of `aapd`, split anew."""
+    """The documents of all three parts of `aapd`, split again."""
     parts = load_aapd(root, seed)
 
     def documents() -> Iterator[Example]:
@@ -82,7 +82,7 @@ def resplit(documents: Iterable[Example], seed: int, held_out: int = HELD_OUT) -
 
     The rule of the released code, except that it compares lists of labels and we compare sets. Unseen: label sets are
     drawn uniformly, whatever their frequency, and all of their documents leave training; a set that would exceed
-    2 x `held_out` documents is passed over. Seen: documents drawn uniformly among the others, while training keeps two
+    2 x `held_out` documents is skipped. Seen: documents drawn uniformly among the others, while training keeps two
     of their set. The documents of either kind are then shuffled and halved, so that a set of the unseen test part may
     occur in validation, but never in training."""
     rng = random.Random(seed)

@@ -27,5 +27,5 @@ ADVICE = (
     )
 )
 def load_arxiv_msc(root: Path, seed: int) -> Parts:
-    """The split of the files, whatever the seed."""
+    """The split of the files; it does not depend on the seed."""
     return {part: part_of_file(root / "arxiv_msc" / f"{file}.jsonl.gz", ADVICE) for part, file in FILES.items()}

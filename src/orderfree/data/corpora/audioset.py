@@ -7,7 +7,7 @@ from pathlib import Path
 from ..splits import part_of_each
 from .catalogue import CorpusInfo, Parts, corpus, kept, label_set, part_of_file, printed_row
 
-VALID_FRACTION = 0.05  # about 2.6 clips a class; every clip more would be missed in training
+VALID_FRACTION = 0.05  # about 2.6 clips per class; more would be missing in training
 ADVICE = (
     "AudioSet's embeddings belong in the folder audioset: bal_train.npz and eval.npz, each with X (clips, 10, 128) of "
     "8-bit numbers, n_frames, Y (clips, 527), label_names and ids. The released TFRecord files are on "
@@ -27,7 +27,7 @@ ADVICE = (
     )
 )
 def load_audioset_balanced(root: Path, seed: int) -> Parts:
-    """Nothing is chosen on the evaluation part: validation is carved from training."""
+    """The validation part is taken from the training part, so that nothing is chosen on the evaluation part."""
     train, test = (part_of_file(root / "audioset" / f"{name}.npz", ADVICE) for name in ("bal_train", "eval"))
     clips = sorted((example.id, sorted(label_set(example))) for example in train())
     part_of = part_of_each((labels for _, labels in clips), [1 - VALID_FRACTION, VALID_FRACTION], seed)

@@ -1,4 +1,4 @@
-"""What a corpus is: facts to print, and a function from the data folder to its parts."""
+"""The description of a corpus, and the function that reads its parts from the data folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 from ...config import DataConfig
 from ...errors import DataError
-from ...registry import Registry
+from ...system.registry import Registry
 from ...types import Example
 from ..readers import read_examples
 
@@ -23,10 +23,10 @@ Load = Callable[[Path, int], Parts]  # (data folder, seed)
 class CorpusInfo:
     name: str
     title: str
-    source_note: str  # where to get it, and where in the data folder it belongs
+    source_note: str  # where to get it, and its path in the data folder
     comparable: Literal["yes", "near", "no"]  # whether scores may be set beside the paper's
-    caveat: str  # what to know before doing so
-    printed: dict[str, float] | None  # the paper's row of statistics; None: it prints none
+    caveat: str  # what to know before such a comparison
+    printed: dict[str, float] | None  # the paper's row of statistics; None: it has none
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def corpus(info: CorpusInfo) -> Callable[[Load], Load]:
 
 
 def part_of_file(path: Path, advice: str, format: str = "auto") -> Part:
-    """The examples of a file or folder; whatever is wrong with it is answered with `advice` on getting it."""
+    """The examples of a file or folder; every error message ends with `advice` on how to get it."""
     if not path.exists():
         raise DataError(f"there is no such file. {advice}", path)
 
@@ -77,7 +77,7 @@ def label_set(example: Example) -> frozenset[str]:
 
 
 def limited(part: Part, number: int, seed: int) -> Part:
-    """A random `number` of the examples, in their order; all, where there are no more."""
+    """A random sample of `number` examples, in their order; all of them if there are no more."""
     ids = sorted(example.id for example in part())
     chosen = frozenset(random.Random(seed).sample(ids, min(number, len(ids))))
     return kept(part, lambda example: example.id in chosen)

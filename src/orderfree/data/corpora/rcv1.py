@@ -1,4 +1,4 @@
-"""RCV1-V2: of the 804,414 documents, the 14,423 whose terms are public by number."""
+"""RCV1-V2: the 14,423 of its 804,414 documents whose term numbers are public."""
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ ADVICE = (
     )
 )
 def load_rcv1_subset(root: Path, seed: int) -> Parts:
-    """The split its README describes, whatever the seed."""
+    """The split that its README describes; it does not depend on the seed."""
     files = {"train": "train", "valid": "val", "test": "test"}
     return {part: part_of_file(root / "rcv1" / f"subsets_{name}.jsonl.gz", ADVICE) for part, name in files.items()}

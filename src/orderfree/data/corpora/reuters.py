@@ -14,7 +14,7 @@ from .catalogue import CorpusInfo, Part, Parts, corpus, kept, part_of_file, prin
 
 NUMBER_OF_FILES = 22
 VALID_FRACTION = 0.1
-LEFT_OUT = "training/1199"  # a headline that ApteMod, and with it the paper, does not have
+LEFT_OUT = "training/1199"  # a headline that is not in ApteMod and so not in the paper
 ADVICE = (
     "Reuters-21578 belongs in the folder reuters21578: reut2-000.sgm … reut2-021.sgm of reuters21578.tar.gz "
     "(daviddlewis.com/resources/testcollections/reuters21578, or the UCI repository), or NLTK's folder "
@@ -36,7 +36,7 @@ CHOICE = "The validation part is chosen by the seed; which documents the paper c
 def load_reuters(root: Path, seed: int) -> Parts:
     """A tenth of the training part, chosen at random (not stratified: the paper follows Nam et al. 2017), validates."""
     train, test = _train_and_test(root)
-    # Sorted, so that every copy of the corpus, whatever its order, gives the same choice.
+    # Sorted, so that the choice does not depend on the order of the documents.
     ids = sorted(example.id for example in train())
     valid = frozenset(random.Random(seed).sample(ids, int(len(ids) * VALID_FRACTION)))
     return {
@@ -64,25 +64,25 @@ def load_reuters_multi(root: Path, seed: int) -> Parts:
 
 
 def _train_and_test(root: Path) -> tuple[Part, Part]:
-    """The two parts, from whichever form of the corpus is there."""
+    """The two parts, from whichever form of the corpus the folder has."""
     folder = root / "reuters21578"
     prepared = [folder / f"{part}.jsonl.gz" for part in ("train", "test")]
     if any(path.exists() for path in prepared):
         train, test = (part_of_file(path, ADVICE) for path in prepared)
         return train, test
-    for place in (folder, folder / "reuters", root / "reuters"):
-        if (place / CATEGORIES).exists():
-            train, test = (part_of_file(place / part, ADVICE, "nltk-reuters") for part in ("training", "test"))
+    for nltk_folder in (folder, folder / "reuters", root / "reuters"):
+        if (nltk_folder / CATEGORIES).exists():
+            train, test = (part_of_file(nltk_folder / part, ADVICE, "nltk-reuters") for part in ("training", "test"))
             return train, test
     files = len(list(folder.glob(SGML_FILES)))
     if files == NUMBER_OF_FILES:
         return _apte_mod(part_of_file(folder, ADVICE, "reuters-sgml"))
-    found = f"holds {files} of its {NUMBER_OF_FILES} SGML files" if files else "Reuters-21578 is not here"
-    raise DataError(f"{found}. {ADVICE}", folder)
+    problem = f"holds {files} of its {NUMBER_OF_FILES} SGML files" if files else "Reuters-21578 is not here"
+    raise DataError(f"{problem}. {ADVICE}", folder)
 
 
 def _apte_mod(documents: Part) -> tuple[Part, Part]:
-    """Topics that occur in both parts, and the documents that have one of them."""
+    """The documents of both parts that have a topic which occurs in both parts, with these topics only."""
     topics: dict[str, set[str]] = {"training": set(), "test": set()}
     for example in documents():
         topics[example.id.partition("/")[0]].update(example.labels or ())

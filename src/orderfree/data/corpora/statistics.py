@@ -1,4 +1,4 @@
-"""The paper's table "Summary of datasets", counted. A word is what stands between blanks."""
+"""The statistics of the paper's table "Summary of datasets". Words are separated by white space."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...types import Example
 from .catalogue import CorpusInfo, Parts, label_set
 
 MAIN = ("train", "valid", "test")
-TOLERANCE = 0.02  # closer than this, two ways to count words are taken for the same
+TOLERANCE = 0.02  # counts of words that differ by less are treated as equal
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Statistics:
     labels: int
     words_per_sample: float
     labels_per_sample: float
-    label_sets: int  # different ones
-    unseen_label_sets: int | None  # of these, how many no training document has
+    label_sets: int  # distinct
+    unseen_label_sets: int | None  # of these, those of no training document
     unseen_documents: int | None  # documents that have such a set
 
 
@@ -54,7 +54,7 @@ class _Counter:
 
 
 def count_parts(parts: Parts) -> dict[str, Statistics]:
-    """Of each part, and of train, valid and test together under the name `all`."""
+    """The statistics of each part, and of train, valid and test together under the name `all`."""
     counters = {name: _Counter() for name in parts}
     together = _Counter()
     for name, part in parts.items():
@@ -62,21 +62,21 @@ def count_parts(parts: Parts) -> dict[str, Statistics]:
         if name in MAIN:
             together.join(counters[name])
     train = counters["train"]
-    found = {name: counter.statistics(None if name == "train" else train) for name, counter in counters.items()}
-    return found | {"all": together.statistics()}
+    statistics = {name: counter.statistics(None if name == "train" else train) for name, counter in counters.items()}
+    return statistics | {"all": together.statistics()}
 
 
-def notes(info: CorpusInfo, found: dict[str, Statistics]) -> list[str]:
-    """What a reader of the two rows, ours and the printed one, has to know."""
+def notes(info: CorpusInfo, statistics: dict[str, Statistics]) -> list[str]:
+    """Remarks on the two rows, ours and the printed one."""
     remarks = [
         "Not comparable with the paper's scores." if info.comparable == "no" else "",
         info.caveat,
-        "Words are counted as what stands between blanks." if found["all"].words_per_sample else "",
+        "Words are counted as what stands between blanks." if statistics["all"].words_per_sample else "",
     ]
-    missing = found["all"].labels - found["train"].labels
+    missing = statistics["all"].labels - statistics["train"].labels
     if missing:
         remarks.append(f"{missing} of the labels {'occurs' if missing == 1 else 'occur'} in no training document.")
-    printed, ours = (info.printed or {}).get("words_per_sample"), found["all"].words_per_sample
+    printed, ours = (info.printed or {}).get("words_per_sample"), statistics["all"].words_per_sample
     if printed and info.comparable != "no" and abs(ours - printed) > TOLERANCE * printed:
         remarks.append(
             f"The paper's {printed:.2f} words per sample count something else than our {ours:.2f}, perhaps the words "

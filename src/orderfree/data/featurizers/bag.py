@@ -84,7 +84,7 @@ class BagFeaturizer:
             return cls(None, _widest(everything), data, options)
         embedder = None
         if options.embeddings:
-            embedder = Embedder.from_name(options.embeddings, options.embedding_tokens)
+            embedder = Embedder.from_name(options.embeddings, options.embedding_tokens, options.embedding_precision)
         blank = cls({}, 0, data, options)
         frequencies: list[Counter[str]] = [Counter() for _ in blank._bags("")[0]]
         documents = 0
@@ -239,7 +239,9 @@ class BagFeaturizer:
         terms, size = content["terms"], int(content["size"])
         if terms is not None and (size != max(len(terms), 1) or not np.isfinite([*map(float, terms.values())]).all()):
             raise ValueError("vocabulary.json does not hold one finite weight for each of its terms")
-        embedder = Embedder.load(directory, options.embedding_tokens) if options.embeddings else None
+        embedder = None
+        if options.embeddings:
+            embedder = Embedder.load(directory, options.embedding_tokens, options.embedding_precision)
         featurizer = cls(terms, size, data, options, embedder)
         if holds(directory, SHORTLIST_FILE):
             featurizer.scorer = ShortlistScorer.load(directory, featurizer.input_size)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
+from copy import deepcopy
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,10 @@ from tokenizers import Tokenizer
 from torch.nn import functional as F
 
 from ...errors import ConfigError
+from ...system.cache import cache_folder
 from ...system.files import fingerprint, write_json, write_text
 from ...system.listed import Folder
+from ...system.precision import BFLOAT16, FLOAT32, embedding_precision, multiplying_in_bfloat16
 from ...system.pretrained import (
     NEEDED,
     empty_network,
@@ -39,22 +42,36 @@ class Embedder:
     """`embed` makes vectors; with a `cache` it makes the vector of a text once on this machine."""
 
     def __init__(
-        self, network: Any, tokenizer: Tokenizer, architecture: dict[str, Any], tokens: int, cache: Path | None = None
+        self,
+        network: Any,
+        tokenizer: Tokenizer,
+        architecture: dict[str, Any],
+        tokens: int,
+        cache: Path | None = None,
+        precision: str = FLOAT32,
     ) -> None:
+        self.precision = precision
         self.network, self.tokenizer, self.architecture, self.cache = network.eval(), tokenizer, architecture, cache
         tokenizer.enable_truncation(token_limit(tokens, architecture))
         tokenizer.no_padding()
         self.size = int(architecture["hidden_size"])
 
     @classmethod
-    def from_name(cls, name: str, tokens: int) -> Embedder:
-        """The pretrained encoder of this name; see `pretrained_directory`."""
+    def from_name(cls, name: str, tokens: int, precision: str = FLOAT32) -> Embedder:
+        """The pretrained encoder of this name; see `pretrained_directory`. `precision` may be left to the machine."""
+        precision = embedding_precision(precision)
         directory = pretrained_directory(name)
         architecture = read_architecture(directory)
         network = empty_network(architecture)
         load_pretrained(network, directory)
-        cache = _cache_file("-".join([*(fingerprint(directory / file) for file in NEEDED), str(tokens)]))
-        return cls(network, read_tokenizer(directory / "tokenizer.json"), architecture, tokens, cache)
+        key = [*(fingerprint(directory / file) for file in NEEDED), str(tokens)]
+        cache = _cache_file("-".join(key if precision == FLOAT32 else [*key, precision]))
+        return cls(network, read_tokenizer(directory / "tokenizer.json"), architecture, tokens, cache, precision)
+
+    @cached_property
+    def _computing(self) -> Any:
+        """The network in the precision it computes in: shortened once, not anew for each text."""
+        return self.network if self.precision == FLOAT32 else deepcopy(self.network).bfloat16()
 
     def embed(self, texts: Sequence[str]) -> np.ndarray:
         """(N, D) float32."""
@@ -91,17 +108,24 @@ class Embedder:
             )
         vectors = np.zeros((len(texts), self.size), dtype=np.float32)
         order = sorted(range(len(texts)), key=lambda place: len(encoded[place]))  # little padding
-        for start in range(0, len(order), BATCH):
-            places = order[start : start + BATCH]
-            lengths = torch.tensor([max(len(encoded[place]), 1) for place in places])  # (B,)
-            ids = torch.zeros(len(places), int(lengths.max()), dtype=torch.long)  # (B, T)
-            for row, place in enumerate(places):
-                ids[row, : len(encoded[place])] = torch.tensor(encoded[place], dtype=torch.long)
-            mask = torch.arange(ids.shape[1]) < lengths[:, None]  # (B, T)
-            states = self.network(input_ids=ids, attention_mask=mask.long()).last_hidden_state  # (B, T, D)
-            means = (states * mask[..., None]).sum(dim=1) / lengths[:, None]  # (B, D)
-            vectors[places] = F.normalize(means, dim=1).numpy()
+        shorter = self.precision == BFLOAT16
+        size = 1 if shorter else BATCH  # rounded to three digits, a vector would depend on the batch of its text
+        with multiplying_in_bfloat16("cpu") if shorter else nullcontext():
+            for start in range(0, len(order), size):
+                places = order[start : start + size]
+                vectors[places] = self._mean_states([encoded[place] for place in places])
         return vectors
+
+    def _mean_states(self, batch: Sequence[list[int]]) -> np.ndarray:
+        """The mean token state, of length 1, of each text of a batch: (B, D) from its tokens."""
+        lengths = torch.tensor([max(len(tokens), 1) for tokens in batch])  # (B,)
+        ids = torch.zeros(len(batch), int(lengths.max()), dtype=torch.long)  # (B, T)
+        for row, tokens in enumerate(batch):
+            ids[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.long)
+        mask = torch.arange(ids.shape[1]) < lengths[:, None]  # (B, T)
+        states = self._computing(input_ids=ids, attention_mask=mask.long()).last_hidden_state.float()  # (B, T, D)
+        means = (states * mask[..., None]).sum(dim=1) / lengths[:, None]  # (B, D)
+        return F.normalize(means, dim=1).numpy()
 
     def save(self, directory: Path) -> None:
         write_json(directory / CONFIG, self.architecture)
@@ -109,29 +133,20 @@ class Embedder:
         write_tensors(directory / WEIGHTS, self.network.state_dict())
 
     @classmethod
-    def load(cls, directory: Folder, tokens: int) -> Embedder:
+    def load(cls, directory: Folder, tokens: int, precision: str = FLOAT32) -> Embedder:
         architecture = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
         try:
             network = with_weights(lambda: empty_network(architecture), directory / WEIGHTS)
         except Misfit as error:
             raise ValueError(f"{WEIGHTS}: {error}") from None
-        return cls(network, read_tokenizer(directory / TOKENIZER), architecture, tokens)
+        tokenizer = read_tokenizer(directory / TOKENIZER)
+        return cls(network, tokenizer, architecture, tokens, precision=embedding_precision(precision))
 
 
 def _cache_file(key: str) -> Path | None:
-    """Where vectors are kept between runs; texts themselves are not. ORDERFREE_CACHE names another place, or `off`."""
-    chosen = os.environ.get("ORDERFREE_CACHE", "")
-    if chosen == "off":
-        return None
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = Path(chosen) if chosen else home / "orderfree"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):  # a read-only home, or none, is no reason to fail
-        return None
-    if not os.access(folder, os.W_OK):
-        return None
-    return folder / f"embeddings-{hashlib.sha256(key.encode()).hexdigest()[:16]}.sqlite"
+    """Where vectors are kept between runs; texts themselves are not."""
+    folder = cache_folder()
+    return None if folder is None else folder / f"embeddings-{hashlib.sha256(key.encode()).hexdigest()[:16]}.sqlite"
 
 
 def _stored(store: sqlite3.Connection, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:

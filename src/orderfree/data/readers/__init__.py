@@ -103,7 +103,9 @@ def detect_format(path: str) -> str:
         return _SUFFIXES[file.suffix.lower()]
     except KeyError:
         raise DataError(
-            f"its name does not tell the format; choose one with --format: {', '.join(readers.names())}.", path
+            "its name does not tell the format; name it with --format: csv for a table, jsonl for JSON on each line, "
+            f"or another of {', '.join(readers.names())}.",
+            path,
         ) from None
 
 
@@ -151,7 +153,7 @@ def read_examples(
     `labelled`: every example must say its labels; otherwise labels are ignored and come out as None. `part`: only these
     rows of a Parquet file. `kept` is given the whole row of every example, where the file is a table."""
     source = Source(str(path), labelled, part=part, counts=ReadCounts() if counts is None else counts)
-    source.encoding = options.encoding
+    source.encoding, source.keeps_rows = options.encoding, kept is not None
     name = _format_of(source) if options.format == "auto" else options.format
     classes = ClassList.read(options.classes) if options.classes and labelled else None
     yielded = 0
@@ -168,7 +170,8 @@ def read_examples(
             source.position += 1
     if not yielded and part is None:
         if source.position:
-            raise DataError(f"all {source.position:,} examples are damaged; read it without --skip-bad.", source.name)
+            first = source.counts.first_skipped
+            raise DataError(f"all {source.position:,} examples are damaged; the first: {first}", source.name)
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 
 
@@ -179,11 +182,13 @@ class KeptRows:
         self.rows: deque[dict[str, Any]] = deque()
         self.delimiter: str | None = None  # of the table, where it is CSV or TSV,
         self.encoding: str | None = None
+        self.schema: Any = None  # of a Parquet table
 
     def add(self, source: Source) -> None:
         if source.record is None:
-            raise source.error("is no table whose columns can be kept; expected CSV, TSV, Excel or JSON.")
+            raise source.error("is no table whose columns can be kept; expected CSV, TSV, Excel, JSON or Parquet.")
         self.delimiter, self.encoding = source.dialect
+        self.schema = source.schema
         self.rows.append(source.record)
 
 

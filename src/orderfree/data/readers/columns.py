@@ -11,11 +11,10 @@ from ...config import DataConfig
 from ...errors import nearest
 from ...types import Example
 from .checks import cell_labels, label_list, text_value
-from .recognise import TEXT_JOINT, Look, recognised
+from .recognise import FLAGS, TEXT_JOINT, Look, recognised
 from .source import Source
 
 ALL_OTHERS = ["*"]
-_FLAGS: dict[Any, bool] = {"0": False, "1": True, 0: False, 1: True}
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,8 @@ def _require(name: str, names: list[str], setting: str, source: Source, expected
         raise source.error(
             f"the column {name!r} is missing, {expected}the columns are {known}; "
             f"add it or name another with {setting}.{nearest(name, names)}"
+            + " If lines stand above the names of the columns, remove them."
+            * (len(names) == 1)
         )
 
 
@@ -123,10 +124,10 @@ def _flag(value: Any, name: str, source: Source) -> bool | None:
     """None: an empty cell, which says that it is not known."""
     if value is None or (isinstance(value, str) and not value.strip()):
         return None
-    key = value.strip() if isinstance(value, str) else value
-    if not isinstance(key, str | int | float) or key not in _FLAGS:
+    flag = FLAGS.get(str(value).strip().casefold())
+    if flag is None:
         raise source.error(
             f"the column {name!r} holds {value!r}, expected 0 or 1, or nothing where it is not known; "
             "correct it or leave the column out of data.label_columns."
         )
-    return _FLAGS[key]
+    return flag

@@ -11,7 +11,7 @@ from itertools import chain, islice
 from ...config import DataConfig
 from ...types import Example
 from .columns import table_examples
-from .recognise import Look
+from .recognise import Look, column_names
 from .source import Source, readers
 
 LARGEST_CELL = 1 << 25  # an unclosed quote swallows the rest of a file: stop before memory does
@@ -59,7 +59,7 @@ def _opened(source: Source, options: DataConfig, usual: str) -> tuple[Iterator[l
     first = first[skipped:]
     delimiter = delimiter or recognised_delimiter(first, usual)
     parsed = _parsed(first, delimiter)
-    names = parsed[0] if parsed else []
+    names = column_names(parsed[0]) if parsed else []
     complete = [dict(zip(names, row, strict=True)) for row in parsed[1:] if len(row) == len(names)]
     encoding = "utf-8-sig" if source.marked and source.encoding == "utf-8" else source.encoding
     look = Look(names, complete, encoding or "utf-8", delimiter, delimiter != usual)
@@ -108,6 +108,11 @@ def _rows(source: Source, lines: Iterator[str], delimiter: str, skipped: int) ->
             return
         except csv.Error as error:
             source.line = begin
+            if "new-line character" in str(error):
+                raise source.error(
+                    "lines end in a carriage return alone, as old Mac programs write them, expected line feeds; save "
+                    "the table anew as CSV UTF-8."
+                ) from None
             raise source.error(
                 f"the row that begins here is not well formed ({error}); "
                 'enclose cells that hold quotes in quotes and double the ones inside ("").'

@@ -1,10 +1,10 @@
-"""Excel workbooks (.xlsx): the first sheet is the table. It is read row by row; sizes are checked before."""
+"""Excel workbooks (.xlsx): one sheet is the table. It is read row by row; sizes are checked before."""
 
 from __future__ import annotations
 
 import datetime
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import chain, islice
 from typing import IO, Any
@@ -14,7 +14,7 @@ from ...errors import DataError, MissingLibraryError
 from ...types import Example
 from .columns import table_examples
 from .delimited import LARGEST_CELL, LOOKED_AT
-from .recognise import Look
+from .recognise import Look, column_names
 from .source import Source, readers
 
 LARGEST_STRINGS = 1 << 28  # bytes: all different texts of a workbook stand in one file that is held in memory
@@ -25,24 +25,26 @@ MOST_COLUMNS = 1 << 14  # as many as Excel has
 
 @readers.register("xlsx")
 def read_xlsx(source: Source, options: DataConfig) -> Iterator[Example]:
-    with _opened(source) as (rows, look):
+    with _opened(source, options) as (rows, look):
         if look.names:
             yield from table_examples(rows, look, source, options)
 
 
 def look_at_xlsx(source: Source, options: DataConfig) -> Look:
-    with _opened(source) as (_, look):
+    with _opened(source, options) as (_, look):
         return look
 
 
 @contextmanager
-def _opened(source: Source) -> Iterator[tuple[Iterator[tuple[Any, ...]], Look]]:
+def _opened(source: Source, options: DataConfig) -> Iterator[tuple[Iterator[tuple[Any, ...]], Look]]:
     """The rows below the header, and what the first of them show."""
     with source.open_seekable() as file:
-        rows = _rows(file, source)
-        names = [str(cell) for cell in next(rows, ())]
+        sheets: list[str] = []
+        rows = _rows(file, source, options, sheets)
+        names = column_names(next(rows, ()))
         first = list(islice(rows, LOOKED_AT))
-        look = Look(names, [dict(zip(names, row, strict=True)) for row in first if len(row) == len(names)])
+        complete = [dict(zip(names, row, strict=True)) for row in first if len(row) == len(names)]
+        look = Look(names, complete, sheet=next(iter(sheets), None))
 
         def again() -> Iterator[tuple[Any, ...]]:
             for number, row in enumerate(chain(first, rows), start=2):
@@ -53,8 +55,8 @@ def _opened(source: Source) -> Iterator[tuple[Iterator[tuple[Any, ...]], Look]]:
         yield again(), look
 
 
-def _rows(file: IO[bytes], source: Source) -> Iterator[tuple[Any, ...]]:
-    """Rows that hold anything, as wide as the header."""
+def _rows(file: IO[bytes], source: Source, options: DataConfig, sheets: list[str]) -> Iterator[tuple[str, ...]]:
+    """Rows that hold anything, as wide as the header. `sheets` is given the sheet's name where there are several."""
     try:
         import openpyxl
     except ModuleNotFoundError:
@@ -62,15 +64,10 @@ def _rows(file: IO[bytes], source: Source) -> Iterator[tuple[Any, ...]]:
     try:
         _check_sizes(file, source)
         with closing(openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)) as book:
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # what a file says of its size need not be so
+            sheet = _table_sheet(book.worksheets, source, options)
+            sheets += [sheet.title] * (len(book.worksheets) > 1)
             width = 0
-            for row in sheet.iter_rows(values_only=True, max_col=MOST_COLUMNS):
-                cells = tuple(_cell(value, source) for value in row)
-                while cells and cells[-1] == "" and len(cells) > width:
-                    cells = cells[:-1]
-                if not any(cells):
-                    continue
+            for cells in _filled(sheet, source):
                 width = width or len(cells)
                 yield cells + ("",) * (width - len(cells))
     except DataError:
@@ -78,6 +75,24 @@ def _rows(file: IO[bytes], source: Source) -> Iterator[tuple[Any, ...]]:
     except Exception as error:  # whatever a library makes of a file that is none
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise source.error(f"is not a readable Excel file ({reason}); save it anew as .xlsx, or as CSV.") from None
+
+
+def _table_sheet(sheets: Sequence[Any], source: Source, options: DataConfig) -> Any:
+    """The first sheet that has the column of the texts; else the first with several columns; else the first."""
+    headers: list[tuple[str, ...]] = [next(_filled(sheet, source), ()) for sheet in sheets] if len(sheets) > 1 else [()]
+    widths = [sum(cell != "" for cell in header) for header in headers]
+    best = max(range(len(headers)), key=lambda place: (options.text_field in headers[place], widths[place] > 1))
+    return sheets[best]
+
+
+def _filled(sheet: Any, source: Source) -> Iterator[tuple[str, ...]]:
+    """Rows that hold anything, without the blank cells at their ends."""
+    sheet.reset_dimensions()  # what a file says of its size need not be so
+    for row in sheet.iter_rows(values_only=True):
+        cells = tuple(_cell(value, source) for value in row[:MOST_COLUMNS])
+        filled = max((place for place, cell in enumerate(cells, start=1) if cell), default=0)
+        if filled:
+            yield cells[:filled]
 
 
 def _check_sizes(file: IO[bytes], source: Source) -> None:

@@ -34,17 +34,17 @@ def read_parquet(source: Source, options: DataConfig) -> Iterator[Example]:
             columns = choose(table.schema_arrow.names, options, source, options.features_field)
             part = source.part or range(table.metadata.num_rows)
             groups, read = _row_groups(table.metadata, part)
-            _check_sizes(table.metadata, groups, columns.names(), source)
-            for batch in table.iter_batches(batch_size=PARQUET_ROWS, row_groups=groups, columns=columns.names()):
+            source.schema = table.schema_arrow
+            names = source.schema.names if source.keeps_rows else columns.names()
+            _check_sizes(table.metadata, groups, names, source)
+            for batch in table.iter_batches(batch_size=PARQUET_ROWS, row_groups=groups, columns=names):
                 before = max(part.start - read, 0)
                 wanted = batch.slice(before, max(part.stop - read - before, 0))
                 for number in range(len(wanted)):
                     source.row = read + before + number + 1
                     source.position = source.row - 1
                     one = wanted.slice(number, 1)
-                    example = source.unless_bad(
-                        options.skip_bad, _parquet_example, one, columns, options, source, table.schema_arrow
-                    )
+                    example = source.unless_bad(options.skip_bad, _parquet_example, one, columns, options, source)
                     if example is not None:
                         yield example
                 read += len(batch)
@@ -78,13 +78,16 @@ def _look(table: pq.ParquetFile, options: DataConfig, source: Source) -> Look:
     return Look(names, batch.to_pylist() if batch is not None and batch.nbytes <= LARGEST_ROW else [])
 
 
-def _parquet_example(
-    row: pa.RecordBatch, columns: Columns, options: DataConfig, source: Source, schema: pa.Schema
-) -> Example:
+def _parquet_example(row: pa.RecordBatch, columns: Columns, options: DataConfig, source: Source) -> Example:
     if row.nbytes > LARGEST_ROW:
         raise source.error(f"takes {row.nbytes:,} bytes, expected at most {LARGEST_ROW:,}; cut it into pieces.")
-    [values] = row.to_pylist()
-    features = _features(values, columns, schema, source)
+    try:
+        [values] = row.to_pylist()
+    except ValueError as error:  # nanoseconds, which Python's times do not hold
+        raise source.error(f"holds a value that cannot be kept ({str(error).splitlines()[0]}).") from None
+    if source.keeps_rows:
+        source.record = values
+    features = _features(values, columns, source.schema, source)
     return replace(row_example(values, columns, options, source), features=features)
 
 

@@ -5,6 +5,7 @@ the option that chooses."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,15 +18,20 @@ from .source import Source
 TEXT_NAMES = {
     *("text", "texts", "body", "content", "contents", "abstract", "description", "document", "message", "comment"),
     *("review", "sentence", "question", "article", "summary", "post", "tweet"),
+    *("beschreibung", "inhalt", "nachricht", "meldung", "artikel", "texte", "texto", "contenu", "contenido", "testo"),
 }
 LABEL_NAMES = {
     *("labels", "label", "tags", "tag", "categories", "category", "topics", "topic", "classes", "class", "genres"),
-    *("genre", "keywords", "codes", "subjects", "themes", "targets"),
+    *("genre", "keywords", "keyword", "codes", "code", "subjects", "themes", "targets"),
+    *("kategorie", "kategorien", "schlagwort", "schlagworte", "schlagwörter", "thema", "themen", "étiquettes"),
+    *("catégorie", "catégories", "etiquetas", "categoría", "categorías", "categoria", "categorie", "etichette"),
 }
-SEPARATORS = (";", "|", ",", "\n")
+SEPARATORS = (";", "|", ",", "\n", " / ")
 TEXT_JOINT = "\n"  # between the texts of several columns
 WORDY = 4  # words of a cell, on average, of a column that holds texts
 RECURRING = 0.6  # share of names that stand in another cell, too, where a cell is split at the right separator
+FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}  # cells of 0/1 columns
+_UNNAMED = re.compile(r"(column \d+)?\s*")
 OFTEN = 0.2  # share of cells a separator stands in, where names seldom recur because there are few rows
 
 
@@ -38,6 +44,7 @@ class Look:
     encoding: str | None = None
     delimiter: str | None = None
     unusual_delimiter: bool = False
+    sheet: str | None = None  # of a workbook that has several
 
     def cells(self, name: str) -> list[Any]:
         return [row[name] for row in self.rows if row.get(name) not in (None, "")]
@@ -45,6 +52,14 @@ class Look:
     def wordy(self) -> list[str]:
         """Columns whose cells are texts of several words."""
         return [name for name in self.names if _words(self.cells(name)) >= WORDY]
+
+
+def column_names(header: Sequence[Any]) -> list[str]:
+    """The names in a header; where several are blank, as behind a table, by the numbers of their columns."""
+    names = [str(cell) for cell in header]
+    if sum(not name.strip() for name in names) < 2:
+        return names
+    return [name if name.strip() else f"column {number}" for number, name in enumerate(names, start=1)]
 
 
 def recognised(look: Look, options: DataConfig, source: Source) -> DataConfig:
@@ -57,6 +72,8 @@ def recognised(look: Look, options: DataConfig, source: Source) -> DataConfig:
         told.append(f"{len(changes['label_columns']):,} columns of 0 and 1 as labels")
     if "label_separator" in changes:
         told.append(f"labels separated by {changes['label_separator']!r}")
+    if look.sheet is not None:
+        told.append(f"sheet {look.sheet!r}")
     if look.unusual_delimiter:
         told.append(f"cells separated by {look.delimiter!r}")
     if look.encoding not in (None, "utf-8", "utf-8-sig"):
@@ -87,6 +104,16 @@ def _text_column(look: Look, options: DataConfig, source: Source) -> str | None:
     named = [name for name in look.names if _plain(name) in TEXT_NAMES]
     wordy = [name for name in look.wordy() if _plain(name) not in LABEL_NAMES and name != options.labels_field]
     likely = named or wordy
+    if likely and _UNNAMED.fullmatch(likely[0]):
+        raise source.error(
+            "the first line gives the column of the texts no name; the names of all columns must stand in the first "
+            "line, so remove what stands above them, or add them."
+        )
+    if likely == wordy and len(likely) == 1 and _is_an_example(look, likely[0], options):
+        raise source.error(
+            "the first line looks like an example, expected the names of the columns; put a line with the names above "
+            "it, for example text,labels."
+        )
     if len(likely) > 1:
         both = " ".join(f"--text {_quoted(name)}" for name in likely[:3])
         raise source.error(
@@ -110,7 +137,14 @@ def _labels(look: Look, options: DataConfig, text: str | None, source: Source) -
         flags = [name for name in others if _is_flag(look.cells(name))]
         if not named and len(flags) > 1:
             return {"label_columns": flags}
-        likely = named or [name for name in others if _recurs(look.cells(name))]
+        only = len(others) == 1  # beside the text: numbers are names of labels, too
+        likely = named or [name for name in others if _recurs(look.cells(name), numbers=only)]
+        if not named and len(likely) > 1:
+            raise source.error(
+                f"which column holds the labels is not clear ({', '.join(map(repr, likely[:5]))}); choose one, for "
+                f"example --labels {_quoted(likely[0])}. Labels that stand in several columns must be joined in one, "
+                "for example as a;b; a column for each label must hold 0 and 1."
+            )
         column = likely[0] if len(likely) == 1 else None
     if column is None:
         return {}
@@ -157,12 +191,20 @@ def _words(cells: Sequence[Any]) -> float:
 
 
 def _is_flag(cells: Sequence[Any]) -> bool:
-    values = {str(cell).strip() for cell in cells}
-    return bool(values) and values <= {"0", "1"}
+    values = {_plain(str(cell)) for cell in cells}
+    return bool(values) and values <= FLAGS.keys()
 
 
-def _recurs(cells: Sequence[Any]) -> bool:
-    """Whether these are names that stand in several cells, alone or in lists."""
+def _is_an_example(look: Look, text: str, options: DataConfig) -> bool:
+    """Whether the header is a row of examples: the name of the text column is a text, another is one of its labels."""
+    if _words([text]) < WORDY:
+        return False
+    return any(_recurs([name, *look.cells(name)]) and name in look.cells(name) for name in look.names if name != text)
+
+
+def _recurs(cells: Sequence[Any], numbers: bool = False) -> bool:
+    """Whether these are names that stand in several cells, alone or in lists; numbers and dates recur, too, and are no
+    names unless that is asked for."""
     if any(cells) and all(isinstance(cell, list) and all(isinstance(name, str) for name in cell) for cell in cells):
         return True
     if not cells or not all(isinstance(cell, str) for cell in cells):
@@ -172,6 +214,6 @@ def _recurs(cells: Sequence[Any]) -> bool:
         name for cell in cells for name in (listed_labels(cell) or (cell.split(separator) if separator else [cell]))
     ]
     counts = Counter(map(str.strip, names))
-    if sum(any(map(str.isalpha, name)) for name in names) < RECURRING * len(names):  # numbers and dates recur, too
+    if not numbers and sum(any(map(str.isalpha, name)) for name in names) < RECURRING * len(names):
         return False
     return sum(counts[name.strip()] > 1 for name in names) >= RECURRING * len(names)

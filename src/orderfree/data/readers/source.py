@@ -17,7 +17,7 @@ from typing import IO, Any, ParamSpec, Protocol, TypeVar, cast
 
 from ...config import DataConfig
 from ...errors import DataError
-from ...registry import Registry
+from ...system.registry import Registry
 from ...types import Example
 from .encodings import LINE_BY_LINE, recognised_encoding
 
@@ -95,7 +95,9 @@ class Source:
     encoding: str | None = None  # of its text; None: recognised by its first bytes, and known when these are read
     maybe_western: bool = False  # whether text that is not UTF-8 may be cp1252, as spreadsheets write it
     marked: bool = False  # whether it begins with a byte order mark
+    keeps_rows: bool = False  # whether all cells of a table are wanted, not only those of its examples
     record: dict[str, Any] | None = None  # of a table: all cells of the example reading has come to
+    schema: Any = None  # of a Parquet table
     dialect: tuple[str | None, str | None] = (None, None)  # of a table in text: its delimiter and encoding
 
     @property

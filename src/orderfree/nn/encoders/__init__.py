@@ -1,18 +1,18 @@
-"""Encoders: what turns an input into the states both decoders read. Add one by registering a class here.
+"""Encoders: they turn an input into the states that both decoders read. Add one by registering a class here.
 
 An encoder is a module with
     Options          its settings, a config Section
-    input_kind       what it is fed: a name from `data/featurizers`; Options may have a property of this name instead
+    input_kind       kind of its input: a name from `data/featurizers`; or a property of this name in Options
     __init__(options, input_size, dropout, num_labels)    input_size: vocabulary size, or features per frame
     output_size      H
     forward(inputs) -> EncoderOutput
-and, where it is so,
-    scores_labels = True         its EncoderOutput has `scores`; Options may have a property of this name instead
-    br_decoder = "output"        the binary-relevance decoder where the config names none; by default `mlp`
-    normalises_batches = True    a batch of one example cannot train it
-One that is solved before training instead of descended to has besides
+and optionally
+    scores_labels = True         its EncoderOutput has `scores`; or a property of this name in Options
+    br_decoder = "output"        the binary-relevance decoder if the config names none; by default `mlp`
+    normalises_batches = True    it cannot be trained on a batch of one example
+An encoder that is solved before training, not trained by gradient descent, also has
     solve(features, targets, seed, out_of_fold, weights) -> (N, L) scores to train the decoders on, see `linear`
-and one that begins with weights made elsewhere
+and an encoder that starts from pretrained weights
     load_pretrained()    called before the first update, see `transformer`
 """
 
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Protocol
 
 from ...config import Section
-from ...registry import Registry
+from ...system.registry import Registry
 from ...types import EncoderOutput
 
 

@@ -14,7 +14,7 @@ from . import encoders
 
 
 class AudioOptions(Section):
-    """Several feature vectors a clip: layers on each frame, pooled by attention at the last two of three levels."""
+    """Several feature vectors per clip: layers on each frame, attention pooling at the last two of three levels."""
 
     hidden: PositiveInt = Field(1024, description="units of each level, and of the summary")
 
@@ -28,12 +28,12 @@ class AudioOptions(Section):
 
 @encoders.register("audio")
 class AudioEncoder(nn.Module):
-    """Two layers, attention (2-A), one more layer, attention (1-A): both poolings side by side are the summary, the
-    frames of the last level the states.
+    """Two layers, attention (2-A), one more layer, attention (1-A): the concatenated poolings are the summary, and the
+    frames of the last level are the states.
 
-    A pooling of the paper has one unit a label (527 for AudioSet); here it has half the hidden size, so that summary
-    and states are of one size and few labels are no bottleneck. Layers see the real frames only: padding enters neither
-    the pooling nor the statistics of batch normalisation."""
+    In the paper a pooling has one unit per label (527 for AudioSet); here it has half the hidden size, so that summary
+    and states have the same size and few labels are no bottleneck. Layers process the real frames only: padding affects
+    neither the pooling nor the statistics of batch normalisation."""
 
     Options = AudioOptions
     input_kind: ClassVar[str] = "dense"
@@ -50,28 +50,28 @@ class AudioEncoder(nn.Module):
     def forward(self, inputs: DenseInput) -> EncoderOutput:
         frames = inputs.frames.shape[1]
         mask = torch.arange(frames, device=inputs.frames.device) < inputs.lengths[:, None]  # (B, T)
-        lower = self.lower(inputs.frames[mask])  # (N, H) of all real frames, end to end
+        lower = self.lower(inputs.frames[mask])  # (N, H) all real frames, concatenated
         upper = self.upper(lower)  # (N, H)
         summary = torch.cat([self.pool_lower(lower, mask), self.pool_upper(upper, mask)], dim=-1)  # (B, H)
         return EncoderOutput(padded(upper, mask), mask, summary[None])
 
 
 class AttentionPooling(nn.Module):
-    """Σ_t a_t v_t / Σ_t a_t, unit by unit: every frame has its say v_t and how much that counts, a_t, both sigmoids."""
+    """Σ_t a_t v_t / Σ_t a_t, unit by unit: the mean of values v_t with weights a_t, both sigmoids of the frame."""
 
     def __init__(self, size: int, units: int) -> None:
         super().__init__()
         self.value, self.weight = nn.Linear(size, units), nn.Linear(size, units)
 
     def forward(self, frames: Tensor, mask: Tensor) -> Tensor:
-        """frames (N, H) of all rows end to end, mask (B, T) with N real positions -> (B, units)."""
+        """frames (N, H) of all rows, concatenated; mask (B, T) with N real positions -> (B, units)."""
         weight = self.weight(frames).sigmoid()  # (N, units)
-        said = padded(weight * self.value(frames).sigmoid(), mask).sum(dim=1)  # (B, units)
-        return said / padded(weight, mask).sum(dim=1).clamp(min=1e-7)
+        pooled = padded(weight * self.value(frames).sigmoid(), mask).sum(dim=1)  # (B, units)
+        return pooled / padded(weight, mask).sum(dim=1).clamp(min=1e-7)
 
 
 def padded(frames: Tensor, mask: Tensor) -> Tensor:
-    """(N, H) of all rows end to end -> (B, T, H), zero where masked."""
+    """(N, H) of all rows, concatenated -> (B, T, H), zero where masked."""
     rows = frames.new_zeros(*mask.shape, frames.shape[1])
     rows[mask] = frames
     return rows

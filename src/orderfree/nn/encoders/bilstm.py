@@ -24,10 +24,10 @@ class BiLSTMOptions(Section):
 
 @encoders.register("bilstm")
 class BiLSTMEncoder(nn.Module):
-    """Two LSTMs a layer, one on the rows as they are, one on each row reversed within its own length.
+    """Two LSTMs per layer: one on the rows, one on each row reversed within its own length.
 
-    Padding stands at the end of both, so no real position ever sees it: exact, and up to twenty times faster on a CPU
-    than packed sequences, whose backward pass is quadratic in time.
+    Padding is at the end for both, so it never affects a real position. This is exact, and up to twenty times faster on
+    a CPU than packed sequences, whose backward pass is quadratic in time.
     """
 
     Options = BiLSTMOptions
@@ -49,7 +49,7 @@ class BiLSTMEncoder(nn.Module):
         mask = position < inputs.lengths[:, None]  # (B, T)
         # length 3 of 5: 2 1 0 3 4 — its own inverse, so the same positions reverse and restore
         mirrored = torch.where(mask, inputs.lengths[:, None] - 1 - position, position)  # (B, T)
-        first = torch.arange(rows, device=mask.device) * tokens  # (B,) first position of each row, all in one line
+        first = torch.arange(rows, device=mask.device) * tokens  # (B,) first position of each row in the flat batch
         mirror = (first[:, None] + mirrored).flatten()  # (B * T,)
         last = first + inputs.lengths - 1  # (B,)
 
@@ -58,14 +58,14 @@ class BiLSTMEncoder(nn.Module):
         for along, against in zip(self.forwards, self.backwards, strict=True):
             states = self.dropout(states)
             ahead, _ = along(states)  # (B, T, hidden)
-            behind, _ = against(_places(states, mirror).view(rows, tokens, -1))  # (B, T, hidden)
-            finals.append(torch.cat([_places(ahead, last), _places(behind, last)], dim=-1))  # (B, H)
-            behind = _places(behind, mirror).view(rows, tokens, -1)  # (B, T, hidden)
+            behind, _ = against(_gather(states, mirror).view(rows, tokens, -1))  # (B, T, hidden)
+            finals.append(torch.cat([_gather(ahead, last), _gather(behind, last)], dim=-1))  # (B, H)
+            behind = _gather(behind, mirror).view(rows, tokens, -1)  # (B, T, hidden)
             states = torch.cat([ahead, behind], dim=-1)  # (B, T, H)
         return EncoderOutput(states * mask[..., None], mask, torch.stack(finals))
 
 
-def _places(states: Tensor, places: Tensor) -> Tensor:
-    """states (B, T, H), places (N,) among the B * T positions -> (N, H). Whole rows are copied, where a gather along T
-    would look up every element on its own: five times faster, its gradient included."""
-    return states.flatten(0, 1).index_select(0, places)
+def _gather(states: Tensor, positions: Tensor) -> Tensor:
+    """states (B, T, H), positions (N,) in the flat batch -> (N, H). It copies whole rows, while a gather along T
+    looks up single elements: five times faster, including its gradient."""
+    return states.flatten(0, 1).index_select(0, positions)

@@ -1,4 +1,4 @@
-"""Feature vectors made elsewhere: embeddings, sensor windows, measurements."""
+"""Precomputed feature vectors: embeddings, sensor windows, measurements."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from . import encoders
 class DenseOptions(Section):
     """Feature vectors, one or several per example (.npz)."""
 
-    hidden: PositiveInt = Field(256, description="size of the state made from each vector")
+    hidden: PositiveInt = Field(256, description="size of the state computed from each vector")
     layers: Layers = Field(2, description="feed-forward layers")
 
 

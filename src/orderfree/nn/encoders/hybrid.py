@@ -1,4 +1,4 @@
-"""Several encoders side by side: the decoders' attention chooses among the states of all of them."""
+"""Several encoders in parallel: the decoders attend to the states of all of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DEFAULT_PARTS: dict[str, dict[str, Any]] = {"linear": {}, "bilstm": {}}
 
 
 class HybridOptions(Section):
-    """Several encoders side by side, their states made the same size."""
+    """Several encoders in parallel, their states projected to the same size."""
 
     parts: dict[str, dict[str, Any]] = Field(
         default_factory=lambda: dict(DEFAULT_PARTS),
-        description="names of encoders with their options; no two may be fed the same thing",
+        description="names of encoders with their options; no two may have the same kind of input",
     )
-    hidden: PositiveInt = Field(128, description="size the states of every part are brought to")
+    hidden: PositiveInt = Field(128, description="size to which the states of every part are projected")
 
     @model_validator(mode="after")
     def _complete(self) -> HybridOptions:
@@ -49,15 +49,15 @@ class HybridOptions(Section):
 
     @property
     def input_kinds(self) -> dict[str, str]:
-        """What each part is fed."""
+        """The kind of input of each part."""
         entries: dict[str, Any] = {name: encoders[name] for name in self.parts}
-        own = self.part_options
-        return {name: str(getattr(own[name], "input_kind", entry.input_kind)) for name, entry in entries.items()}
+        options = self.part_options
+        return {name: str(getattr(options[name], "input_kind", entry.input_kind)) for name, entry in entries.items()}
 
 
 @encoders.register("hybrid")
 class HybridEncoder(nn.Module):
-    """States of all parts one after another, the sum of their summaries, the scores of the part that has some."""
+    """The concatenated states of all parts, the sum of their summaries, and the scores of the part that has scores."""
 
     Options = HybridOptions
     input_kind: ClassVar[str] = "hybrid"
@@ -66,8 +66,8 @@ class HybridEncoder(nn.Module):
         super().__init__()
         self.output_size = options.hidden
         parts = {
-            name: encoders[name](own, input_size[name], dropout, num_labels)
-            for name, own in options.part_options.items()
+            name: encoders[name](part_options, input_size[name], dropout, num_labels)
+            for name, part_options in options.part_options.items()
         }
         self.parts = nn.ModuleDict(parts)
         self.project = nn.ModuleDict(

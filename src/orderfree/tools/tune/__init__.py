@@ -1,1 +1,1 @@
-"""Hyper-parameter search: what may vary, and the trials."""
+"""Hyper-parameter search: the space, the trials, and the study file."""

@@ -1,4 +1,4 @@
-"""What a hyper-parameter search may vary: any config key, with a range or a list of choices."""
+"""The space of a hyper-parameter search: any config keys, each with a range or a list of choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPACES = Path(__file__).with_name("spaces.yaml")
 
 
 class Dimension(Section):
-    """{low, high}, with `log` or `step` where wanted, or {choices}."""
+    """{low, high}, optionally with `log` or `step`, or {choices}."""
 
     low: int | float | None = Field(None, description="the smallest value")
     high: int | float | None = Field(None, description="the largest value")
@@ -42,18 +42,18 @@ class Dimension(Section):
 
     @property
     def ends(self) -> list[Any]:
-        """Values that must be fine for all others to be."""
+        """The extreme values, or all choices; if they are valid, so are all values."""
         return self.choices if self.choices is not None else [self.low, self.high]
 
     @property
     def whole(self) -> bool:
-        """Whether a range holds whole numbers only."""
+        """Whether a range has integers only."""
         return all(isinstance(number, int) for number in (self.low, self.high, self.step or 1))
 
     def distribution(self) -> BaseDistribution:
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-        if self.choices is not None:  # as JSON: lists and null are choices, too
+        if self.choices is not None:  # as JSON, because lists and null can be choices
             return CategoricalDistribution([json.dumps(choice) for choice in self.choices])
         assert self.low is not None
         assert self.high is not None
@@ -62,9 +62,9 @@ class Dimension(Section):
         return FloatDistribution(float(self.low), float(self.high), self.log, self.step)
 
     def suggestion(self, value: Any) -> Any:
-        """What the distribution would have given for this value; None: it never would."""
+        """The suggestion that corresponds to this value; None: the distribution does not include it."""
         if self.choices is not None:
-            same = [choice for choice in self.choices if choice == value]  # 1 and 1.0 are, and read differently
+            same = [choice for choice in self.choices if choice == value]  # 1 == 1.0, but their JSON differs
             return json.dumps(same[0]) if same else None
         assert self.low is not None
         assert self.high is not None
@@ -78,7 +78,7 @@ class Dimension(Section):
         return value if abs(steps - round(steps)) < 1e-6 else None
 
     def value(self, suggested: Any) -> Any:
-        """What the config gets for what the distribution gave."""
+        """The config value of a suggestion."""
         if self.choices is not None:
             return json.loads(suggested)
         return float(f"{suggested:.6g}") if isinstance(suggested, float) else suggested
@@ -88,7 +88,7 @@ Space = dict[str, Dimension]
 
 
 def usual_space(config: Config) -> Space:
-    """The built-in space of the encoder, without what a model of one decoder has no use for."""
+    """The built-in space of the encoder, without keys that a model with a single decoder does not use."""
     spaces = read_yaml(SPACES)
     if config.model.encoder not in spaces:
         raise ConfigError(
@@ -103,7 +103,7 @@ def usual_space(config: Config) -> Space:
 
 
 def read_space(path: Path, with_values: Callable[[dict[str, Any]], Config]) -> Space:
-    """The space of a file, every key and every end of a range tried on the config it will be put into."""
+    """The space of a file; every key and every end of a range is checked by building a config with it."""
     space = _read(path, read_yaml(path))
     if not space:
         raise ConfigError(
@@ -121,8 +121,8 @@ def read_space(path: Path, with_values: Callable[[dict[str, Any]], Config]) -> S
 
 def _read(path: Path, raw: dict[str, Any]) -> Space:
     space: Space = {}
-    for key, given in raw.items():
-        dimension, problems = check(Dimension, given)
+    for key, content in raw.items():
+        dimension, problems = check(Dimension, content)
         if dimension is None:
             raise ConfigError(f"{path}, {key}: {problems[0].removeprefix(': ').removeprefix('value error, ')}")
         space[str(key)] = dimension

@@ -1,1 +1,1 @@
-"""One training run by several processes: `torchrun -m orderfree train …`."""
+"""Training of one model by several processes: `torchrun -m orderfree train …`."""

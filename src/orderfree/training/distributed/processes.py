@@ -1,8 +1,9 @@
 """Several processes that train one model: `torchrun --nproc_per_node 2 -m orderfree train …`, or `accelerate launch`.
 
-Every process holds all weights, or a part of the encoder's (sharding.py), and takes its own rows of every batch. What
-they found is added up: the gradient is that of the whole batch, as with one process, whatever each of them unrolled and
-for how many steps. (DDP averages the means of processes, and waits for parameters that one of them may not have used.)
+Every process holds all weights, or a shard of the encoder's (sharding.py), and computes its own rows of every batch.
+Gradients are summed: the result is the gradient of the whole batch, as with one process, even if the processes unroll
+different numbers of steps. (DDP averages the means of the processes and waits for parameters that one of them may not
+have used.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from torch import Tensor, nn
 from ...errors import OrderfreeError, TrainingError, out_of_memory
 from .sharding import is_part
 
-# Processes wait for one another while the first one solves or saves; one that has died is noticed by torchrun.
+# Processes wait while the first one solves or saves; torchrun detects a process that has died.
 PATIENCE = timedelta(days=7)
 
 
@@ -29,11 +30,11 @@ PATIENCE = timedelta(days=7)
 class Team:
     rank: int = 0
     size: int = 1
-    shards: bool = False  # each keeps a part of the encoder: sharding.py
+    shards: bool = False  # each holds a shard of the encoder: sharding.py
 
     @classmethod
     def join(cls) -> Team:
-        """The processes that torchrun or accelerate has started; this one alone where it was started by neither."""
+        """The processes that torchrun or accelerate has started; without either, this process alone."""
         processes = os.environ.get("WORLD_SIZE", "1")
         if processes == "1":
             return cls()
@@ -54,32 +55,32 @@ class Team:
 
     @property
     def leads(self) -> bool:
-        """Whether this process writes, locks and speaks for all."""
+        """Whether this process writes, locks and reports for all."""
         return self.rank == 0
 
     def wait(self) -> None:
-        """Until all have come here."""
+        """Waits until all processes have called it."""
         if self.size > 1:
             with _together():
                 dist.barrier()
 
     def share_of(self, rows: np.ndarray) -> tuple[np.ndarray, float]:
-        """This process's rows of a batch, and how much of the batch's mean their mean is. Where there would be no two
-        for each, all take all of them: a batch of one has no spread to normalise by."""
+        """This process's rows of a batch, and the weight of their mean in the batch's mean. If there are fewer than two
+        rows per process, every process takes all rows: batch normalisation needs more than one."""
         if len(rows) < 2 * self.size:
             return rows, 1 / self.size
-        own = rows[self.rank :: self.size]
-        return own, len(own) / len(rows)
+        share = rows[self.rank :: self.size]
+        return share, len(share) / len(rows)
 
     def seed(self, seed: int, update: int) -> None:
-        """Labels and dropout of each process at each update are drawn anew, so that a run can go on with another number
-        of processes. One alone goes on with the generator it has."""
+        """Seeds the generator of each process for each update, so that a run can be resumed with another number of
+        processes. A single process keeps its generator."""
         if self.size > 1:
             drawn = np.random.SeedSequence((seed, update, self.rank)).generate_state(1, np.uint64)[0]
             torch.manual_seed(int(drawn))
 
     def added(self, values: Tensor) -> Tensor:
-        """The sum over all processes; of truths, whether any of them says so."""
+        """The sum over all processes; of booleans, their logical or."""
         if self.size == 1:
             return values
         summed = values.to(torch.uint8) if values.dtype == torch.bool else values.clone()
@@ -88,9 +89,9 @@ class Team:
         return summed.to(values.dtype)
 
     def add_gradients(self, parameters: Iterable[nn.Parameter], others: list[float]) -> list[float]:
-        """Puts the sum of all processes' gradients into every one; returns the sums of other numbers.
+        """Replaces the gradients of every process by their sum over all processes; returns the sums of other numbers.
 
-        A parameter that none of them used stays without a gradient; parts of one were added up on the way back."""
+        A parameter that no process used keeps no gradient; gradients of shards are summed in the backward pass."""
         if self.size == 1:
             return others
         trained = [weights for weights in parameters if weights.requires_grad and not is_part(weights)]
@@ -105,7 +106,7 @@ class Team:
         return counts[len(trained) :].tolist()
 
     def average_statistics(self, network: nn.Module) -> None:
-        """What batch normalisation has seen: each process has seen its own rows."""
+        """Averages the running statistics of batch normalisation, which each process has of its own rows."""
         for module in network.modules() if self.size > 1 else ():
             if isinstance(module, nn.BatchNorm1d):
                 for seen in (module.running_mean, module.running_var):

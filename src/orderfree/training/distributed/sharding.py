@@ -1,11 +1,11 @@
-"""An encoder too large for every process to hold with its gradients and moments: each keeps a part of them (FSDP).
+"""Sharding (FSDP) of an encoder whose weights, gradients and moments are too large for every process.
 
-`ACCELERATE_USE_FSDP=true torchrun … -m orderfree train …`, or an accelerate config that says so. Weights of a layer are
-whole while it runs and apart again after it; gradients are added up as they come, each process getting its part. The
-decoders are small and stay whole in all processes. States and models on disk are whole: nothing there says how many
-processes wrote them.
+`ACCELERATE_USE_FSDP=true torchrun … -m orderfree train …`, or an accelerate config with FSDP. The weights of a layer
+are gathered while it runs and sharded again afterwards; gradients are summed in the backward pass, and each process
+gets its shard. The decoders are small, and every process holds them whole. States and models on disk are whole and do
+not depend on the number of processes.
 
-torch's part of it takes a second to import, so that only those who shard do.
+The imports from torch take a second, so they are inside the functions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from torch import Tensor, nn
 
 
 def shard(encoder: nn.Module, processes: int, device: torch.device) -> nn.Module:
-    """Leaves this process its part of the encoder's weights; returns the same encoder without any, for the end."""
+    """Leaves this process its shard of the encoder's weights; returns a copy without weights, used after training."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    # of views that someone might write into: nobody writes into what an encoder returns
+    # the warning is about writing into views; nothing writes into the output of an encoder
     warnings.filterwarnings("ignore", message="FSDP2-wrapped module")
     bare = deepcopy(encoder)
     for module in bare.modules():
@@ -33,10 +33,10 @@ def shard(encoder: nn.Module, processes: int, device: torch.device) -> nn.Module
             setattr(module, name, nn.Parameter(weights.detach().to("meta"), weights.requires_grad))
     mesh = init_device_mesh(device.type, (processes,))
     layers = [layer for module in encoder.modules() if isinstance(module, nn.ModuleList) for layer in module]
-    for part in (*layers, encoder):  # what no layer holds, the encoder gathers for all of its run
+    for part in (*layers, encoder):  # the encoder gathers the weights outside its layers for its whole run
         parted = fully_shard(part, mesh=mesh, reshard_after_forward=True)
-        parted.set_gradient_divide_factor(1.0)  # a sum: losses are already shares of the batch's mean
-        parted.set_force_sum_reduction_for_comms(True)  # all that gloo knows
+        parted.set_gradient_divide_factor(1.0)  # a sum: losses are already weighted shares of the batch's mean
+        parted.set_force_sum_reduction_for_comms(True)  # gloo supports no other
     return bare
 
 
@@ -59,18 +59,18 @@ def is_part(values: Tensor) -> bool:
     return hasattr(values, "full_tensor")
 
 
-def own(values: Any) -> Tensor:
-    """What this process holds of a tensor."""
+def local_part(values: Any) -> Tensor:
+    """This process's shard of a tensor, or the tensor if it is not sharded."""
     return values.to_local() if is_part(values) else values
 
 
 def whole(values: Any) -> Tensor:
-    """All of a tensor; where it is shared out, all processes must ask for it."""
+    """The whole tensor; if it is sharded, all processes must call this."""
     return values.full_tensor() if is_part(values) else values
 
 
 def placed(values: Tensor, like: Any) -> Tensor:
-    """This process's part of a whole tensor that all of them have."""
+    """This process's shard of a tensor that every process holds whole."""
     if not is_part(like):
         return values
     from torch.distributed.tensor import distribute_tensor
@@ -79,10 +79,10 @@ def placed(values: Tensor, like: Any) -> Tensor:
 
 
 def clip(parameters: Iterable[nn.Parameter], largest: float) -> Tensor:
-    """Scales all gradients so that their norm is at most `largest`; returns the norm they had."""
+    """Scales all gradients so that their norm is at most `largest`; returns the norm before."""
     grads = [weights.grad for weights in parameters if weights.grad is not None]
     norm = torch.stack([whole(grad.norm()) for grad in grads]).norm()
     factor = (largest / (norm + 1e-6)).clamp(max=1)
     for grad in grads:
-        own(grad).mul_(factor)
+        local_part(grad).mul_(factor)
     return norm

@@ -1,0 +1,1 @@
+"""Decisions: how to decode for a purpose; `records.py` stores them, `finding.py` and `goals.py` find them."""
