@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from ...config import Layers, PositiveInt, Section
 from ...types import EncoderOutput, TokenInput
+from ..dropout import FastDropout
 from . import encoders
 
 
@@ -41,7 +42,7 @@ class BiLSTMEncoder(nn.Module):
         cell = {"lstm": nn.LSTM, "gru": nn.GRU}[options.cell]
         self.forwards = nn.ModuleList(cell(size, options.hidden, batch_first=True) for size in sizes)
         self.backwards = nn.ModuleList(cell(size, options.hidden, batch_first=True) for size in sizes)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = FastDropout(dropout)
 
     def forward(self, inputs: TokenInput) -> EncoderOutput:
         rows, tokens = inputs.ids.shape
@@ -53,7 +54,7 @@ class BiLSTMEncoder(nn.Module):
         mirror = (first[:, None] + mirrored).flatten()  # (B * T,)
         last = first + inputs.lengths - 1  # (B,)
 
-        states = self.embed(inputs.ids)  # (B, T, embedding)
+        states = _in_working_precision(self.embed(inputs.ids))  # (B, T, embedding)
         finals = []
         for along, against in zip(self.forwards, self.backwards, strict=True):
             states = self.dropout(states)
@@ -62,7 +63,13 @@ class BiLSTMEncoder(nn.Module):
             finals.append(torch.cat([_gather(ahead, last), _gather(behind, last)], dim=-1))  # (B, H)
             behind = _gather(behind, mirror).view(rows, tokens, -1)  # (B, T, hidden)
             states = torch.cat([ahead, behind], dim=-1)  # (B, T, H)
-        return EncoderOutput(states * mask[..., None], mask, torch.stack(finals))
+        return EncoderOutput(states * mask[..., None].to(states.dtype), mask, torch.stack(finals))
+
+
+def _in_working_precision(states: Tensor) -> Tensor:
+    """In the precision of the products of the layers: cast once here, instead of at each of them."""
+    device = states.device.type
+    return states.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else states
 
 
 def _gather(states: Tensor, positions: Tensor) -> Tensor:
