@@ -27,6 +27,7 @@ from judge import Sets, first_labels, judged, load_sets
 from layout import CORPORA, HERE, MANY_LABELS, METRICS, RESULTS, SYSTEMS, WORK, Cell
 from systems import is_ours, opponents, refusal
 
+from orderfree.experiments.origin import PACKAGE
 from orderfree.metrics.resampling import paired
 from orderfree.system.files import write_json
 
@@ -104,10 +105,15 @@ def load_part(cell: Cell, part: str, plain: Sequence[str] = ()) -> tuple[Sets, d
 
 
 def commit() -> str:
-    """Of this code, marked where it was changed since; empty outside a checkout."""
-    command = ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*"]
+    """Of this code, marked where code was changed since; empty outside a checkout. Results are no code."""
+    head = git("rev-parse", "HEAD").strip()
+    code = [str(PACKAGE), str(HERE), f":(exclude){RESULTS}"]
+    return head + "-dirty" if head and git("status", "--porcelain", "--", *code) else head
+
+
+def git(*arguments: str) -> str:
     try:
-        return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False).stdout.strip()
+        return subprocess.run(["git", *arguments], cwd=HERE, capture_output=True, text=True, check=False).stdout
     except OSError:
         return ""
 
