@@ -6,8 +6,8 @@
 For every seed a fifth of the training part is held out (of the toy corpus, made anew for every seed, its test part is).
 Models are trained on the rest, choose on the validation part as always, and are judged on what was held out, by the
 decision for each metric. No test part of a corpus is read. Of a corpus with more than `--examples` training documents
-so many are drawn. Models that differ in their decoders only share their solved linear classifiers, whose seconds are
-added to each. How to decide is varied on the outputs of one model.
+so many are drawn, and of the validation part the same share. Models that differ in their decoders only share their
+solved linear classifiers, whose seconds are added to each. How to decide is varied on the outputs of one model.
 
 Each seed has a file benchmarks/quality/results/ablation/<corpus>/seed<k>.json, written after every training; trainings
 that are in it are not run again as long as the work folder holds their predictions. `ablation_page.py` makes
@@ -148,11 +148,15 @@ DECIDED: dict[str, Callable[[Run], Decisions]] = {  # how the same model decides
 
 
 def drawn_parts(corpus: str, seed: int, data: Path | None, most: int) -> dict[str, list[Example]]:
+    """At most so many documents to train on and to hold out; the validation part shrinks as the training part does."""
     parts = parts_of(corpus, seed, data)
-    share = min(most / (len(parts["train"]) + len(parts["held_out"])), 1.0)
+    share = min(most / len(parts["train"]), 1.0)
     generator = np.random.default_rng(seed)
-    for part in ("train", "held_out"):
-        size = round(share * len(parts[part]))
+    for part, size in (
+        ("train", round(share * len(parts["train"]))),
+        ("valid", round(share * len(parts["valid"]))),
+        ("held_out", min(most, len(parts["held_out"]))),
+    ):
         kept = np.sort(generator.choice(len(parts[part]), size, replace=False))
         parts[part] = [parts[part][position] for position in kept]
     return parts
@@ -326,7 +330,8 @@ def run_seed(corpus: str, seed: int, arguments: argparse.Namespace) -> None:
                 save_sets(file(work, row, metric), said)
         content |= {"corpus": corpus, "seed": seed, "commit": commit(), "versions": versions()}
         content["examples"] = {part: len(examples) for part, examples in parts.items()}
-        content["command"] = f"python benchmarks/quality/ablation.py {corpus} --seeds {seed}"
+        options = f"{corpus} --seeds {seed} --examples {arguments.examples}"
+        content["command"] = f"python benchmarks/quality/ablation.py {options}"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, judged(work, content))
         print(f"{corpus} seed {seed}: {name}", run.seconds, file=sys.stderr, flush=True)
@@ -337,7 +342,7 @@ def main() -> None:
     parser.add_argument("corpora", nargs="*", default=["reuters", "rcv1-subset", "toy", "aapd"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[21, 22, 23])
     parser.add_argument("--only", nargs="+", default=list(TRAINED), choices=list(TRAINED), metavar="NAME")
-    parser.add_argument("--examples", type=int, default=10_000, help="training documents, held-out ones among them")
+    parser.add_argument("--examples", type=int, default=10_000, help="most documents to train on, and to hold out")
     parser.add_argument("--data", type=Path, help="the folder of corpora, as of `orderfree data`")
     parser.add_argument("--results", type=Path, default=RESULTS / "ablation")
     parser.add_argument("--work", type=Path, default=WORK / "ablation")
