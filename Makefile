@@ -44,7 +44,7 @@ lint: install ## Style, types and import layers
 # One thread in each of the two processes: threads of both on the same cores would wait for one another.
 test: export OMP_NUM_THREADS ?= 1
 test: lint browser spark ## Lint, types, import layers and all tests
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 bench: install ## Speed and memory, as ratios taken in one run
 	$(BIN)/python benchmarks/speed/run.py
@@ -56,13 +56,14 @@ bench: install ## Speed and memory, as ratios taken in one run
 torture: install ## Kill trainings 50 times at random moments: every one ends in the same bytes
 	$(BIN)/python benchmarks/reliability/torture.py
 
-fuzz: install ## Damaged model directories, made-up predictions, requests, files for the readers, sizes
+fuzz: install ## Damaged model directories, made-up predictions, requests, files for the readers, sizes, properties
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt atheris
 	$(BIN)/python benchmarks/reliability/fuzz_models.py
 	$(BIN)/python benchmarks/reliability/fuzz_predictions.py
 	$(BIN)/python benchmarks/reliability/fuzz_service.py
 	$(BIN)/python benchmarks/reliability/fuzz_sizes.py
 	$(BIN)/python benchmarks/reliability/fuzz_readers.py
+	$(BIN)/pytest -n 2 --hypothesis-profile thorough tests/properties
 
 load: install ## The service under twice its load, for half an hour, stopped in the middle: MODEL=runs/x TEXTS=test.jsonl
 	$(BIN)/python benchmarks/load.py $(MODEL) $(TEXTS)

@@ -10,9 +10,11 @@ from hypothesis import settings
 
 from orderfree.experiments.result_files import Result
 
-# how long an example takes says something about the machine, not about the code
-settings.register_profile("any machine", deadline=None)
-settings.load_profile("any machine")
+# How long an example takes says something about the machine, not about the code. The examples of `make test` are the
+# same every time; those of `--hypothesis-profile=thorough` (`make fuzz`) are many and new ones.
+settings.register_profile("repeatable", deadline=None, derandomize=True)
+settings.register_profile("thorough", deadline=None, max_examples=3000)
+settings.load_profile("repeatable")
 
 METRICS = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
 

@@ -39,7 +39,7 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 
 @pytest.fixture(scope="session")
 def process() -> Cli:
-    """Runs a command as a user does."""
+    """Runs a command in a process of its own."""
     return call_process
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from e2e_support import TINY_SPARSE, Cli, Ended, Toy, environment, files_below, sets
+from e2e_support import TINY_SPARSE, Cli, Ended, Toy, call_new_python, environment, files_below, sets
 
 from orderfree.report.verdict import of_hundred
 
@@ -106,11 +106,9 @@ def test_evaluate_counts_labels_never_seen_in_training_as_misses(
         assert found["decoders"][decoder]["micro_f1"] < known["decoders"][decoder]["micro_f1"]
 
 
-def test_predict_keeps_order_and_ids_and_ignores_labels(
-    process: Cli, cli: Cli, toy: Toy, model: Path, tmp_path: Path
-) -> None:
+def test_predict_keeps_order_and_ids_and_ignores_labels(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> None:
     text = toy.test.read_text(encoding="utf-8")
-    as_user = process("predict", model, "-", input=text).worked()
+    as_user = call_new_python("predict", model, "-", input=text).worked()
     records = as_user.records()
     assert [record["id"] for record in records] == ids(toy.test)
     assert list(records[0]) == ["id", "labels", "decoder", "log_prob", "probs"]

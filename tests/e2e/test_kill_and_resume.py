@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 from e2e_support import TINY_SPARSE, Cli, Ended, Toy, call_process, environment, files_below, sets
 from torture import torture
+
+from warm_processes import start
 
 # Fourteen updates, five validations; every update is saved.
 SETTINGS = sets(
@@ -73,9 +76,7 @@ run(sys.argv[1:])
 
 
 def interrupted(arguments: list[object], out: Path, name: str = "SIGINT") -> Ended:
-    command = [sys.executable, "-c", INTERRUPTED.format(signal=name), *map(str, arguments), "--out", str(out)]
-    done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120)
-    return Ended(done.returncode, done.stdout, done.stderr)
+    return call_process(*arguments, "--out", out, program=INTERRUPTED.format(signal=name))
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +93,12 @@ def newest_update(out: Path) -> int:
 
 def killed(command: list[object], moment: Callable[[], bool]) -> int:
     """Starts a command and kills it when the moment has come; its exit code (0 where it was faster)."""
-    words = [sys.executable, "-m", "orderfree", *map(str, command)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(words, env=environment(), **quiet) as started:  # type: ignore[call-overload]
-        while started.poll() is None and not moment():
-            time.sleep(0.002)
-        started.kill()
-        return int(started.wait())
+    started = start(command, environment())
+    while started.is_alive() and not moment():
+        time.sleep(0.002)
+    started.kill()
+    started.join()
+    return int(started.exitcode or 0)
 
 
 def finish(arguments: list[object], out: Path) -> Ended:
@@ -186,7 +186,8 @@ def test_interrupted_and_told_how_to_go_on(arguments: list[object], straight: Pa
 
 def limited(size: int) -> Callable[[], None]:
     """No file may grow beyond this size, as on a disk that is full."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+    limits = (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1])
+    return functools.partial(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
 
 
 def test_no_space_for_a_state(arguments: list[object], straight: Path, stopped: Path, tmp_path: Path) -> None:
@@ -197,7 +198,7 @@ def test_no_space_for_a_state(arguments: list[object], straight: Path, stopped: 
     encoded = max(path.stat().st_size for path in (out / "training" / "data").iterdir())
     limit = (state / "optimizer.safetensors").stat().st_size - 1
     assert encoded < limit, "the corpus itself must still fit"
-    ended = call_process(*arguments, "--out", out, "--resume", preexec_fn=limited(limit))
+    ended = call_process(*arguments, "--out", out, "--resume", prepare=limited(limit))
     ended.refused(out, "no space left", "is kept", "free some space", code=1)
     assert {path.name: path.read_bytes() for path in state.iterdir()} == before
     assert [name for name in files_below(out) if name.endswith(".part")] == []

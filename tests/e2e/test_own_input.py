@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from e2e_support import TINY_SPARSE, Cli, Ended, Toy, environment, files_below, sets
+from e2e_support import PATIENCE, TINY_SPARSE, Cli, Ended, Toy, call_process, environment, files_below, sets
 
 from orderfree.checkpoint import load_model
+from warm_processes import start
 
 SETTINGS = sets(TINY_SPARSE)
 
@@ -80,7 +82,7 @@ def test_standard_output_by_its_name(process: Cli, model: Path, toy: Toy, tmp_pa
     expected = process("predict", model, toy.new).worked().out
     command = [sys.executable, "-m", "orderfree", "predict", model, toy.new, "--out", "/dev/stdout"]
     with open(tmp_path / "out", "wb") as out:
-        subprocess.run(command, stdout=out, env=environment(), check=True, timeout=120)
+        subprocess.run(command, stdout=out, env=environment(), check=True, timeout=PATIENCE)
     assert (tmp_path / "out").read_text(encoding="utf-8") == expected
     assert os.readlink("/dev/stdout") == before
 
@@ -103,7 +105,7 @@ def test_pipes_are_read_once_and_written_to(process: Cli, model: Path, toy: Toy,
 
 def run_python(arguments: list[Any], **options: Any) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "orderfree", *map(str, arguments)]
-    return subprocess.run(command, timeout=120, **{"env": environment(), **options})
+    return subprocess.run(command, timeout=PATIENCE, **{"env": environment(), **options})
 
 
 def test_a_standard_output_that_is_not_utf_8(model: Path, toy: Toy, tmp_path: Path) -> None:
@@ -112,6 +114,13 @@ def test_a_standard_output_that_is_not_utf_8(model: Path, toy: Toy, tmp_path: Pa
     done = run_python(["predict", model, tmp_path / "a.jsonl"], env=plain, capture_output=True)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.decode("utf-8"))["id"] == "größe 漢"
+
+
+def as_if_closed(number: int) -> None:
+    """As Python leaves a stream that was closed before it started."""
+    os.close(number)
+    for name in (("stdin", "__stdin__"), ("stdout", "__stdout__"), ("stderr", "__stderr__"))[number]:
+        setattr(sys, name, None)
 
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
@@ -123,32 +132,32 @@ def test_a_standard_stream_that_is_closed(model: Path, toy: Toy, tmp_path: Path,
     others = {name: subprocess.PIPE for number, name in ((1, "stdout"), (2, "stderr")) if number != closed}
     done = run_python(["predict", model, toy.new, "--out", out], preexec_fn=close, **others)
     assert done.returncode == 0, done.stderr
-    assert len([json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]) == 3
-    if closed == 0:
-        done = run_python(["predict", model, "-"], preexec_fn=close, **others)
-        assert b"standard input: is closed" in done.stderr
-    if closed == 1:
-        done = run_python(["predict", model, toy.new], preexec_fn=close, **others)
-        assert b"standard output is closed" in done.stderr
-        run_python(["inspect", model], preexec_fn=close, check=True, **others)
     assert b"Traceback" not in (done.stderr or b"")
+    assert len([json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]) == 3
+    closing = functools.partial(as_if_closed, closed)
+    if closed == 0:
+        call_process("predict", model, "-", prepare=closing).refused("standard input: is closed")
+    if closed == 1:
+        call_process("predict", model, toy.new, prepare=closing).refused("standard output is closed")
+        call_process("inspect", model, prepare=closing).worked()
 
 
 def test_an_ended_command_leaves_nothing_half_written(model: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in.jsonl")
-    command = [sys.executable, "-m", "orderfree", "predict", model, tmp_path / "in.jsonl", "--out", tmp_path / "out"]
-    running = subprocess.Popen(list(map(str, command)), env=environment(), stderr=subprocess.PIPE)
+    told = tmp_path.parent / f"{tmp_path.name}.told"
+    words = ["predict", model, tmp_path / "in.jsonl", "--out", tmp_path / "out"]
+    running = start(words, environment(), err=told)
     with open(tmp_path / "in.jsonl", "w", encoding="utf-8") as pipe:
         pipe.write('{"text": "x"}\n')
         pipe.flush()
-        until = time.monotonic() + 60
+        until = time.monotonic() + PATIENCE
         while not list(tmp_path.glob(".*.part")) and time.monotonic() < until:
             time.sleep(0.05)
         assert list(tmp_path.glob(".*.part")), "it is writing"
-        running.send_signal(signal.SIGTERM)
-        _, told = running.communicate(timeout=60)
-    assert running.returncode == 128 + signal.SIGTERM
-    assert b"ended by SIGTERM" in told
+        running.terminate()  # SIGTERM
+        running.join(PATIENCE)
+    assert running.exitcode == 128 + signal.SIGTERM
+    assert "ended by SIGTERM" in told.read_text(encoding="utf-8")
     assert files_below(tmp_path) == ["in.jsonl"]
 
 

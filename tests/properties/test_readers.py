@@ -35,7 +35,7 @@ def expected_of(examples, format):
 
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_what_is_written_is_read_again_or_refused(tmp_path, format, suffix, data):
     path = tmp_path / ("text" + (suffix if format not in BINARY else ""))
@@ -50,8 +50,19 @@ def test_what_is_written_is_read_again_or_refused(tmp_path, format, suffix, data
     assert list(read_examples(path, options, labelled=False)) == unlabelled
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(labels=st.lists(awkward, max_size=4).map(tuple), unknown=st.lists(awkward, max_size=4).map(tuple))
+def test_labels_that_may_be_there_are_read_again_or_refused(tmp_path, labels, unknown):
+    examples = [Example("0", text="a", labels=labels, unknown=unknown)]
+    try:
+        write_examples(examples, tmp_path / "text", "jsonl", DataConfig())
+    except DataError:
+        return
+    assert list(read_examples(tmp_path / "text", DataConfig(format="jsonl"), labelled=True)) == examples
+
+
 @pytest.mark.parametrize("format", FORMATS)
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_tame_examples_are_never_refused(tmp_path, format, data):
     rows = data.draw(st.lists(st.tuples(tame, tame, st.lists(tame, unique=True)), min_size=1, max_size=5))
@@ -64,7 +75,7 @@ def test_tame_examples_are_never_refused(tmp_path, format, data):
 
 @pytest.mark.parametrize("format", [*FORMATS, "libsvm", "npz"])
 @pytest.mark.parametrize("labelled", [True, False])
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=60)
     | st.text(st.sampled_from('1,:#. ab"\t\n{}[]0-')).map(str.encode)

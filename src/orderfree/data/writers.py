@@ -60,7 +60,7 @@ def _checked(examples: Iterable[Example], format: str) -> Iterator[Example]:
     content: type = {"libsvm": SparseVector, "npz": np.ndarray}.get(format, str)
     labelled: set[bool] = set()
     for example in examples:
-        labels = example.labels or ()
+        labels = (*(example.labels or ()), *(example.unknown or ()))
         labelled.add(example.labels is not None)
         if len(labelled) > 1:
             raise _refusal(example, "some examples have labels and some do not; write them to two files")

@@ -19,7 +19,7 @@ from statistics import fmean, variance
 from typing import Literal
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from ..metrics.resampling import interval
 from .claim_measures import drawn, has_documents, on_scale, outcomes, value
@@ -56,7 +56,7 @@ class Noise:
 
     def bar(self, first_seeds: int, second_seeds: int) -> float:
         spread = self.deviation * (1 / first_seeds + 1 / second_seeds) ** 0.5
-        return float(student.ppf(LEVEL, self.degrees)) * spread
+        return float(stdtrit(self.degrees, LEVEL)) * spread
 
 
 @dataclass(frozen=True, slots=True)

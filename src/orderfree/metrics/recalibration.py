@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from .calibration import brier_score, expected_calibration_error
 
@@ -86,6 +85,8 @@ def find_repair(probs: np.ndarray, true: np.ndarray, rows: np.ndarray | None = N
 
 def fitted(kind: str, probs: np.ndarray, true: np.ndarray) -> Repair:
     if kind == "temperature":
+        from scipy.optimize import minimize_scalar
+
         inside = np.clip(probs.astype(float), NEAR, 1 - NEAR)
         odds = np.log(inside / (1 - inside))
         side = np.where(true, -odds, odds)

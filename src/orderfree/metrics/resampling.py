@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse, stats
+from scipy import sparse, special
 
 from .counts import Matrix, count
 from .scores import FIVE, scores
@@ -120,8 +120,8 @@ def between_seeds(metric: str, targets: Matrix, ours: Sequence[Matrix], theirs: 
     spread = float(np.sqrt(drawn.var() + sum(by_seed.var(ddof=1) / len(by_seed) for by_seed in values)))
     difference = float(values[0].mean() - values[1].mean())
     freedom = len(ours) + len(theirs) - 2
-    reach = float(stats.t.ppf(TAILS[1] / 100, freedom)) * spread
-    p = 1.0 if spread < 1e-12 else float(2 * stats.t.sf(abs(difference) / spread, freedom))
+    reach = float(special.stdtrit(freedom, TAILS[1] / 100)) * spread
+    p = 1.0 if spread < 1e-12 else float(2 * special.stdtr(freedom, -abs(difference) / spread))
     return {"difference": difference, "interval": [difference - reach, difference + reach], "p": p}
 
 

@@ -9,7 +9,6 @@ import functools
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.signal import resample_poly
 
 FRAME_SECONDS, HOP_SECONDS = 0.025, 0.010
 LOWEST_HERTZ = 60.0
@@ -42,6 +41,8 @@ class FrontEnd:
 def resampled(samples: np.ndarray, rate: int, wanted: int) -> np.ndarray:
     if rate == wanted:
         return samples
+    from scipy.signal import resample_poly  # half a second of imports, which no text needs
+
     common = np.gcd(rate, wanted)
     converted: np.ndarray = resample_poly(samples, wanted // common, rate // common)
     return converted
