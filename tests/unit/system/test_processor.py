@@ -14,24 +14,27 @@ import torch
 from orderfree.system import processor
 from orderfree.system.processor import exact, use_processor
 
-# frees and asks for 64 MiB again and again: handed back each time, every page of it is mapped anew
+# frees and asks for {blocks} x 64 MiB again and again: returned each time, every page must be mapped again
 FAULTS = """
 import resource
 from orderfree.system.processor import keep_freed_memory
 print(keep_freed_memory() if {kept} else None)
 import numpy as np
-for turn in range(12):
-    np.ones(8 << 20)
+for turn in range(6):
+    blocks = [np.empty(64 << 20, np.uint8) for _ in range({blocks})]
+    for block in blocks:
+        block[::4096] = 1
+    del block, blocks
     if turn == 1:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
-def answers(kept: bool, **environment: str) -> tuple[str, int]:
+def answers(kept: bool, blocks: int = 1, **environment: str) -> tuple[str, int]:
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     done = subprocess.run(
-        [sys.executable, "-c", FAULTS.format(kept=kept)],
+        [sys.executable, "-c", FAULTS.format(kept=kept, blocks=blocks)],
         capture_output=True, text=True, check=True, env={**plain, **environment},
     )  # fmt: skip
     said, faults = done.stdout.split()
@@ -43,6 +46,12 @@ def test_pages_are_not_mapped_again() -> None:
     said, faults = answers(kept=True)
     assert said == "True"
     assert faults < answers(kept=False)[1] / 2
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries are left alone")
+def test_more_than_a_gigabyte_is_kept_too() -> None:
+    _, faults = answers(kept=True, blocks=18)
+    assert faults < 18 * (64 << 20) / 4096 / 2  # pages of half a turn, of four that are counted
 
 
 def test_what_the_user_has_set_stays() -> None:
