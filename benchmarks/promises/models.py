@@ -29,13 +29,13 @@ from orderfree.config import DataConfig
 from orderfree.data.corpora import data_root, load_parts
 from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
+from orderfree.decisions.promised import LIST_WIDTH, sets_found
+from orderfree.evaluation.watching import looks_of
 from orderfree.inference import Predictor
-from orderfree.promising import LIST_WIDTH, sets_found
 from orderfree.system.processor import use_processor
 from orderfree.testing.toy import toy_corpus
 from orderfree.training.run import RECORD, TRAINING, train
 from orderfree.types import Example
-from orderfree.watching import looks_of
 
 SEED = 1
 EPOCHS, MORE_EPOCHS = 3, {"toy": 6}  # instead of 20

@@ -25,11 +25,11 @@ from .build import input_kind, load_config, scores_labels
 from .checkpoint import TrainedModel, save_model
 from .config import Config
 from .data.arrays import Labelling, feature_examples, is_text, refuse_tables_of_text, text_examples, texts_of
+from .decisions.promised import CandidateList
 from .decisions.records import BEST, NAMED
 from .errors import ModelDirectoryError, OrderfreeError
 from .inference import Predictor
 from .promises.promise import Promise
-from .promising import CandidateList
 from .system.files import write_text, writing_directory
 from .system.processor import products
 from .training.card import model_card

@@ -20,13 +20,13 @@ from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
 from .data.inputs import Input, as_examples
+from .decisions.promised import CandidateList, candidate_lists, make_promise
 from .decisions.records import Decision, default_decoder
 from .decoding.beam import Limits
 from .decoding.search import searches
 from .decoding.sets import merged_sets, set_log_prob, step_marginals
 from .errors import OrderfreeError, nearest
 from .promises.promise import Promise
-from .promising import CandidateList, candidate_lists, make_promise
 from .system.plugins import load_plugins
 from .types import DecodeInput, EncoderInput, Example, Hypotheses, LabelSet, on_device
 

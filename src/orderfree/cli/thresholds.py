@@ -88,8 +88,8 @@ def _found(
 ) -> dict[str, NamedThresholds | Promise]:
     """Thresholds or the promise for each goal, the latter with the fingerprint of the file."""
     from ..evaluation import thresholds_for
+    from ..evaluation.watching import reference_of
     from ..promises.promise import CANDIDATES, parse_goal
-    from ..watching import reference_of
 
     promises = {goal: parse_goal(goal) for goal in goals}
     asked = any(wanted is not None for wanted in promises.values())

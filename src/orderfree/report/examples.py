@@ -9,9 +9,9 @@ import numpy as np
 
 from ..data.hierarchy import Hierarchy
 from ..evaluation import judge, known_parts, predict_for_scores
+from ..evaluation.watching import shift_of
 from ..inference import Prediction, Predictor
 from ..types import Example
-from ..watching import shift_of
 from .trace import likeliest, trace
 
 EXAMPLES_SHOWN = 30

@@ -9,11 +9,11 @@ import numpy as np
 
 from .._version import __version__
 from ..build import check_decoder
+from ..decisions.promised import CandidateList, candidate_lists
 from ..decisions.records import BEST
 from ..decoding.search import searches
 from ..errors import OrderfreeError
 from ..inference import Prediction, Predictor
-from ..promising import CandidateList, candidate_lists
 from ..report.trace import Step, Trace, likeliest, trace
 from ..types import Example, LabelSet
 from .familiar import caveat, typical_texts

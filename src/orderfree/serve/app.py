@@ -17,9 +17,9 @@ from pydantic import BaseModel
 
 from .._version import __version__
 from ..errors import DataError, OrderfreeError
+from ..evaluation.watching import Watch
 from ..inference import Predictor
 from ..types import Example
-from ..watching import Watch
 from .answers import asked_for, describe, explain, predict_answer, predict_texts
 from .aside import Aside
 from .batching import Batcher

@@ -23,7 +23,8 @@ from ..data.inputs import Input
 from ..data.readers import resolve
 from ..decisions.records import default_decoder
 from ..errors import DataError, ModelDirectoryError, OrderfreeError
-from ..evaluation import decide, repair_probabilities
+from ..evaluation import decide
+from ..evaluation.probabilities import repair_probabilities
 from ..inference import Predictor, default_threads
 from ..nn.graphs import GRAPHS
 from ..nn.model import OrderFreeModel

@@ -14,11 +14,11 @@ pytest.importorskip("fastapi")
 from fastapi.testclient import TestClient
 
 from orderfree.checkpoint import load_model, save_model
+from orderfree.decisions.promised import CandidateList
 from orderfree.errors import DataError, OrderfreeError
 from orderfree.inference import Predictor, abstaining, prediction_record
 from orderfree.metrics.recalibration import Repair
 from orderfree.metrics.selective import answered_curve, reached
-from orderfree.promising import CandidateList
 from orderfree.report.examples import evaluate_with_examples
 from orderfree.report.page import render
 from orderfree.serve.app import create_app

@@ -14,12 +14,12 @@ from fastapi.testclient import TestClient
 
 from orderfree.checkpoint import load_model, save_model
 from orderfree.errors import ModelDirectoryError
+from orderfree.evaluation.watching import Watch, reference_of, shift_of
 from orderfree.inference import Predictor
 from orderfree.promises.shift import LEVEL, Looks, Reference, compare
 from orderfree.serve.app import create_app
 from orderfree.serve.schema import ServiceLimits
 from orderfree.types import Example
-from orderfree.watching import Watch, reference_of, shift_of
 from unit_models import made_model
 
 

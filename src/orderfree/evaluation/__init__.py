@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,33 +13,26 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from .checkpoint import TrainedModel
-from .data.corpus import Corpus
-from .data.hierarchy import Hierarchy
-from .decisions.finding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
-from .decisions.goals import find_thresholds
-from .decisions.records import BEST, NamedThresholds
-from .decoding.search import POWERED, searches
-from .decoding.sets import membership
-from .errors import DataError
-from .inference import Prediction, Predictor
-from .metrics.at_k import MANY_LABELS, inverse_propensities, scores_at_k, top_labels
-from .metrics.calibration import (
-    brier_score,
-    calibration,
-    calibration_by_group,
-    expected_calibration_error,
-    reliability,
-)
-from .metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
-from .metrics.counts import Matrix, count
-from .metrics.ranking import ranking_scores
-from .metrics.recalibration import find_repair
-from .metrics.resampling import intervals
-from .metrics.scores import evaluation_labels, per_label, scores, to_matrix
-from .metrics.selective import answered_curve
-from .metrics.thresholds import precision_recall
-from .types import DecodeInput, Example, Hypotheses
+from ..data.corpus import Corpus
+from ..data.hierarchy import Hierarchy
+from ..decisions.finding import POWERS, DecisionReport, Decoded, ShortlistedTruth, find_decisions
+from ..decisions.goals import find_thresholds
+from ..decisions.records import BEST, NamedThresholds
+from ..decoding.search import POWERED, searches
+from ..decoding.sets import membership
+from ..errors import DataError
+from ..inference import Prediction, Predictor
+from ..metrics.at_k import MANY_LABELS, inverse_propensities, scores_at_k, top_labels
+from ..metrics.calibration import calibration
+from ..metrics.combinations import co_occurrence, combination_counts, position_accuracy, size_counts
+from ..metrics.counts import Matrix, count
+from ..metrics.ranking import ranking_scores
+from ..metrics.resampling import intervals
+from ..metrics.scores import evaluation_labels, per_label, scores, to_matrix
+from ..metrics.selective import answered_curve
+from ..metrics.thresholds import precision_recall
+from ..types import DecodeInput, Example, Hypotheses
+from .probabilities import judged_cells, label_calibration, set_calibration
 
 PAIRS_SHOWN = 20
 
@@ -170,13 +162,6 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
     shown = predictor.default_decoder if predictor.default_decoder in decoders else decoders[-1]
     generated = {d: [p.label_sets[d].labels for p in predictions] for d in decoders}
     matrices = {d: to_matrix(generated[d], names) for d in decoders}
-    trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
-    known = truth[:, : len(predictor.labels.names)]  # the model's own labels come first
-    sure = np.array([predictor.set_prob(shown, prediction.label_sets[shown]) for prediction in predictions])  # (N,)
-    right, f1 = _quality(truth, matrices[shown])
-    probs = _stacked([p.probs for p in predictions])
-    marginals = _stacked([p.marginals for p in predictions])
-    judged = None if probs is None else _judged_cells(probs, known)
     return {
         "examples": len(predictions),
         "labels": len(names),
@@ -186,37 +171,58 @@ def judge(predictor: Predictor, predictions: Sequence[Prediction], decoders: Seq
         "threshold": predictor.trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "decisions": {d: predictor.decision(d).search for d in decoders if d.startswith(BEST)},
         "per_label": per_label(truth, matrices[shown], names),
-        "calibration": calibration(*judged) if judged is not None else None,
-        "label_calibration": _label_calibration(predictor, probs, known),
-        "set_calibration": set_calibration(sure, right, np.asarray(matrices[shown].sum(axis=1)).ravel()),
-        "answered": answered_curve(sure, right, f1),
-        "precision_recall": precision_recall(*judged) if judged is not None else [],
-        "ranking": {
-            name: ranking_scores(rows, known)
-            for name, rows in (("br", probs), ("sequence", marginals))
-            if rows is not None
-        },
-        "at_k": _at_k(predictor, truth, {"br": probs, "sequence": marginals}),
+        **_judge_probabilities(predictor, predictions, shown, truth, matrices[shown]),
         "set_sizes": size_counts(truth, matrices[shown]),
         "co_occurrence": co_occurrence(truth, matrices[shown], names, PAIRS_SHOWN),
         "unseen_labels": unseen,
         "truncated": sum(prediction.truncated for prediction in predictions),
-        "combinations": {
-            "reference": combination_counts(targets, trained_on),
-            **{d: combination_counts(generated[d], trained_on) for d in decoders},
-        },
-        "position_accuracy": {
-            d: position_accuracy(generated[d], [set(t) for t in targets])
-            for d in decoders
-            if searches[predictor.decision(d).search].has_order
-        },
+        **_judge_combinations(predictor, targets, generated),
         "confused_pairs": _confused_pairs(targets, generated[shown]),
     }
 
 
-def _at_k(
-    predictor: Predictor, truth: sparse.csr_array, probs: dict[str, np.ndarray | None]
-) -> dict[str, dict[str, float]]:
+def _judge_probabilities(
+    predictor: Predictor, predictions: Sequence[Prediction], decoder: str, truth: sparse.csr_array, predicted: Matrix
+) -> dict[str, Any]:
+    """Scores of the probabilities of labels, and of the sets (N, L) that this decoder predicted."""
+    known = truth[:, : len(predictor.labels.names)]  # the model's own labels come first
+    probs = _stacked([p.probs for p in predictions])
+    marginals = _stacked([p.marginals for p in predictions])
+    by_source = {name: rows for name, rows in (("br", probs), ("sequence", marginals)) if rows is not None}
+    cells = None if probs is None else judged_cells(probs, known)
+    set_probs = np.array([predictor.set_prob(decoder, p.label_sets[decoder]) for p in predictions])  # (N,)
+    right, f1 = _quality(truth, predicted)
+    return {
+        "calibration": None if cells is None else calibration(*cells),
+        "label_calibration": None if probs is None else label_calibration(predictor, probs, known),
+        "set_calibration": set_calibration(set_probs, right, np.asarray(predicted.sum(axis=1)).ravel()),
+        "answered": answered_curve(set_probs, right, f1),
+        "precision_recall": [] if cells is None else precision_recall(*cells),
+        "ranking": {name: ranking_scores(rows, known) for name, rows in by_source.items()},
+        "at_k": _at_k(predictor, truth, by_source),
+    }
+
+
+def _judge_combinations(
+    predictor: Predictor, targets: Sequence[Sequence[str]], generated: dict[str, list[tuple[str, ...]]]
+) -> dict[str, Any]:
+    """Which label combinations each decoder generates, and how its labels at each position do."""
+    trained_on = [tuple(predictor.labels.names[i] for i in ids) for ids in predictor.labels.combinations]
+    true_sets = [set(labels) for labels in targets]
+    return {
+        "combinations": {
+            "reference": combination_counts(targets, trained_on),
+            **{decoder: combination_counts(sets, trained_on) for decoder, sets in generated.items()},
+        },
+        "position_accuracy": {
+            decoder: position_accuracy(sets, true_sets)
+            for decoder, sets in generated.items()
+            if searches[predictor.decision(decoder).search].has_order
+        },
+    }
+
+
+def _at_k(predictor: Predictor, truth: sparse.csr_array, probs: dict[str, np.ndarray]) -> dict[str, dict[str, float]]:
     """Scores of the first labels by each of these probabilities (N, L); empty where labels are few. A label the model
     does not know has no place in any ranking, and is missed."""
     labels = predictor.labels
@@ -227,79 +233,7 @@ def _at_k(
     return {
         by: scores_at_k(top_labels(np.nan_to_num(rows, nan=-1.0)), truth, weights)  # what is not known comes last
         for by, rows in probs.items()
-        if rows is not None
     }
-
-
-def _judged_cells(probs: np.ndarray, truth: Matrix) -> tuple[np.ndarray, np.ndarray]:
-    """Probabilities and truth (C,) of all examples and labels (N, L) but those that are not known."""
-    judged = ~np.isnan(probs)
-    return probs[judged], _dense(truth)[judged]
-
-
-def _dense(truth: Matrix) -> np.ndarray:
-    """(N, L) bool. A sparse matrix that is asked for no cells at all answers with what is no array."""
-    return (truth if isinstance(truth, np.ndarray) else truth.toarray()).astype(bool)
-
-
-LIKELY = 0.01  # cells below this probability are no test of calibration, and there are very many
-
-
-def _label_calibration(predictor: Predictor, probs: np.ndarray | None, truth: Matrix) -> dict[str, Any] | None:
-    """How honest label probabilities are by the frequency of labels in training (group: its digits), and what the
-    repair that validation chose makes of them."""
-    if probs is None:
-        return None
-    rows, columns = np.nonzero(probs >= LIKELY)  # what is not known is NaN, and not among them
-    cells, true = probs[rows, columns].astype(float), _dense(truth)[rows, columns]
-    digits = np.array([len(str(count)) for count in predictor.labels.counts])[columns]
-    repair = predictor.trained.decisions.label_repair
-    return {
-        "from": LIKELY,
-        "by_digits_of_frequency": calibration_by_group(cells, true, digits),
-        "repair": None if repair is None else repair.kind,
-        "repaired_calibration_error": None if repair is None else expected_calibration_error(repair(cells), true),
-        "repaired_brier_score": None if repair is None else brier_score(repair(cells), true),
-    }
-
-
-def set_calibration(sure: np.ndarray, right: np.ndarray, sizes: np.ndarray) -> dict[str, Any]:
-    """How honest the probabilities of whole sets are (N,), all together and by the size of the predicted set."""
-    return {
-        "expected_calibration_error": expected_calibration_error(sure, right),
-        "brier_score": brier_score(sure, right),
-        "reliability": reliability(sure, right),
-        "by_size": calibration_by_group(sure, right, sizes),
-    }
-
-
-def repair_probabilities(trained: TrainedModel, corpus: Corpus) -> dict[str, Any]:
-    """Chooses repairs of label probabilities, and of the probabilities of the default decoder's sets, on a validation
-    corpus, and stores them in the decisions; what they change there."""
-    predictor = Predictor(trained)
-    decoder = predictor.default_decoder
-    cells: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-    sets: list[tuple[float, bool]] = []
-    for batch in corpus.batches(predictor.trained.config.decoding.batch_size):
-        given = predictor.start(batch.inputs)
-        truth = batch.targets.numpy()
-        unknown = batch.unknown is not None and bool(batch.unknown.any())  # it is not known which sets are right
-        if unknown or given.labels is not None:  # nor are shortlists repaired
-            continue
-        if given.br_logits is not None:
-            probs = given.br_logits.sigmoid().cpu().numpy()
-            rows, columns = np.nonzero(probs >= LIKELY)
-            cells.append((probs[rows, columns], truth[rows, columns], batch.rows.numpy()[rows]))
-        hypotheses = predictor.search(given, decoder)
-        right = (_best_sets(given, hypotheses).numpy() == truth).all(axis=1)
-        found = predictor.label_sets(hypotheses)
-        sets += [(min(math.exp(one.log_prob), 1.0), bool(same)) for one, same in zip(found, right, strict=True)]
-    probs, true, own = (np.concatenate(part) for part in zip(*cells, strict=True)) if cells else (np.zeros(0),) * 3
-    of_labels, told = find_repair(probs, true.astype(bool), own.astype(int))
-    sure, correct = np.array(sets, dtype=float).reshape(-1, 2).T
-    of_sets, told_of_sets = find_repair(sure, correct.astype(bool))
-    trained.decisions = replace(trained.decisions, label_repair=of_labels, set_repairs={decoder: of_sets})
-    return {"labels": told, "sets": {"decoder": decoder, **told_of_sets}}
 
 
 def _quality(truth: Matrix, predicted: Matrix) -> tuple[np.ndarray, np.ndarray]:

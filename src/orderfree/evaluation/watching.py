@@ -8,10 +8,10 @@ from threading import Lock
 
 import numpy as np
 
-from .data.featurizers import bag_part
-from .inference import Prediction, Predictor
-from .promises.shift import Looks, Reference, Shift, compare
-from .types import Example
+from ..data.featurizers import bag_part
+from ..inference import Prediction, Predictor
+from ..promises.shift import Looks, Reference, Shift, compare
+from ..types import Example
 
 log = logging.getLogger(__name__)
 BLOCK = 500  # texts of a service that are compared at once

@@ -9,27 +9,35 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from .checkpoint import TrainedModel
-from .data.labels import LabelVocabulary
-from .data.seen import SeenTexts
-from .decisions.goals import promised_thresholds
-from .decisions.records import Decisions
-from .decoding.beam import Limits
-from .decoding.search import searches
-from .decoding.sets import membership
-from .errors import DataError, OrderfreeError
-from .promises.promise import CANDIDATES, Promise, check_confidence, parse_goal, set_promise
-from .promises.sets import list_lengths, true_scores
-from .types import DecodeInput, Example
+from ..data.labels import LabelVocabulary
+from ..data.seen import SeenTexts
+from ..decoding.beam import Limits
+from ..decoding.search import searches
+from ..decoding.sets import membership
+from ..errors import DataError, OrderfreeError
+from ..promises.promise import CANDIDATES, Promise, check_confidence, parse_goal, set_promise
+from ..promises.sets import list_lengths, true_scores
+from ..types import DecodeInput, Example
+from .goals import promised_thresholds
+from .records import Decisions
 
 LIST_WIDTH = 50  # sets that the search keeps of an example for a list of candidates
 SEEN_ALLOWED = 0.1  # share of calibration texts that may be repetitions of training texts
 
 
+class Trained(Protocol):
+    """What a promise needs of a TrainedModel."""
+
+    provenance: dict[str, Any]
+    decisions: Decisions
+
+
 class Calibrated(Protocol):
     """What a promise needs of a Predictor."""
 
-    trained: TrainedModel
+    @property
+    def trained(self) -> Trained: ...
+
     labels: LabelVocabulary
     limits: Limits
 
