@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 
 from orderfree.build import load_config
+from orderfree.checkpoint import TRAINING
 from orderfree.config import DataConfig
 from orderfree.data.corpora import data_root, load_parts
 from orderfree.data.readers import read_examples
@@ -34,7 +35,8 @@ from orderfree.evaluation.watching import looks_of
 from orderfree.inference import Predictor
 from orderfree.system.processor import use_processor
 from orderfree.testing.toy import toy_corpus
-from orderfree.training.run import RECORD, TRAINING, train
+from orderfree.training.directory import RECORD
+from orderfree.training.run import train
 from orderfree.types import Example
 
 SEED = 1

@@ -32,6 +32,7 @@ from scipy import sparse
 from trees import TREES
 
 from orderfree.build import load_config
+from orderfree.checkpoint import TRAINING
 from orderfree.config import Config
 from orderfree.decisions.records import BEST
 from orderfree.errors import OrderfreeError
@@ -39,7 +40,8 @@ from orderfree.inference import Predictor
 from orderfree.metrics.at_k import top_labels
 from orderfree.metrics.scores import to_matrix
 from orderfree.nn.encoders import encoders
-from orderfree.training.run import RECORD, TRAINING, train
+from orderfree.training.directory import RECORD
+from orderfree.training.run import train
 from orderfree.types import Example
 
 SAME_FEATURES = re.compile(r"svm-(.+)-features")

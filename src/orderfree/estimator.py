@@ -34,6 +34,7 @@ from .system.files import write_text, writing_directory
 from .system.processor import products
 from .training.card import model_card
 from .training.listeners import read_history
+from .training.request import log_line
 from .training.run import Interrupted, train
 from .types import Example, LabelSet, SparseVector
 
@@ -321,7 +322,7 @@ class OrderFreeClassifier(ClassifierMixin, BaseEstimator):
         threads, exactness = torch.get_num_threads(), products()
         with tempfile.TemporaryDirectory(prefix="orderfree-") as folder, torch.random.fork_rng():
             out = Path(folder) / "run"
-            say = print if self.verbose else None
+            say = print if self.verbose else log_line
             before = None if earlier is None else Path(folder) / "earlier"
             if earlier is not None and before is not None:
                 before.mkdir()

@@ -17,18 +17,26 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # rows of the table; --out holds all of them
 FOLDS = 5
+LEARNED = (
+    "was trained on this very file and believes what it has learned, errors too; leave out --model, and examples are "
+    "judged by classifiers that have not seen them"
+)
 CELL = 40  # characters of a text in it
+
+
+Model = Annotated[
+    Path | None,
+    typer.Option("--model", metavar="RUN", help="Ask a model that was trained on other examples, not folds."),
+]
+Folds = Annotated[
+    int | None, typer.Option("--folds", min=2, max=100, help="Parts that judge one another; 5 unless told.")
+]
 
 
 def audit(
     data_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled examples to look through.")],
-    model: Annotated[
-        Path | None,
-        typer.Option("--model", metavar="RUN", help="Ask a model that was trained on other examples, not folds."),
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option("--folds", min=2, max=100, help="Parts that judge one another; 5 unless told.")
-    ] = None,
+    model: Model = None,
+    folds: Folds = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the suspects to this .jsonl or .csv file.")] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="Most suspects to list, the worst first.")] = 100,
     preset: Preset = None,
@@ -46,43 +54,45 @@ def audit(
         raise OrderfreeError(
             "--folds and --preset are for classifiers of folds, and --model asks none; leave them out."
         )
-    folds = folds or FOLDS
-    own_examples = False
+    learned = False
     if model is not None:
         predictor, _ = open_run(model, settings, format)
         config = predictor.trained.config
         refuse_own_input(out, data_file, config.data, *model_files(model, predictor))
-        own_examples = predictor.trained.learned_from(data_file)
+        learned = predictor.trained.learned_from(data_file)
         opinion = of_model(predictor, data_file)
     else:
-        given = [*(settings or []), *([f"data.format={format}"] if format else [])]
-        config = audit_config(given, preset, folds)
+        folds = folds or FOLDS
+        config = audit_config([*(settings or []), *([f"data.format={format}"] if format else [])], preset, folds)
         refuse_own_input(out, data_file, config.data)
         opinion = out_of_fold(config, data_file, say)
     against = contradictions(opinion)
     found = suspects(opinion, against, data_file, config, top)
-    number, errors = len(against.rows), int(against.errors.sum())
-    if own_examples:
-        say(f"warning: {model} was trained on this very file and believes what it has learned, errors too; leave out "
-            "--model, and examples are judged by classifiers that have not seen them")  # fmt: skip
+    if learned:
+        say(f"warning: {model} {LEARNED}")
     if rare := rare_labels(opinion):
         say(f"{len(rare):,} labels have fewer than {FEWEST} examples and are not judged")
     if out is not None:
         write_records([asdict(suspect) for suspect in found], out)
+    asked = {"data": str(data_file), "model": None if model is None else str(model), "folds": folds}
+    facts = {
+        **asked,
+        "own_examples": learned,
+        "examples": opinion.targets.shape[0],
+        "contradicted": len(against.rows),
+        "errors": int(against.errors.sum()),
+        "labels_not_judged": rare,
+    }
     if as_json:
-        facts: dict[str, Any] = {"data": str(data_file), "model": None if model is None else str(model)}
-        facts |= {"folds": folds if model is None else None, "own_examples": own_examples}
-        facts |= {
-            "examples": opinion.targets.shape[0],
-            "contradicted": number,
-            "errors": errors,
-            "labels_not_judged": rare,
-        }
         print(json.dumps({**facts, "suspects": [asdict(suspect) for suspect in found]}, ensure_ascii=False))
-        return
+    else:
+        _print_suspects(facts, found, out)
+
+
+def _print_suspects(facts: dict[str, Any], found: list[Suspect], out: Path | None) -> None:
     print(
-        f"{number:,} of {opinion.targets.shape[0]:,} examples have labels that the classifiers doubt; "
-        f"{errors:,} of them are likely errors (marked *)."
+        f"{facts['contradicted']:,} of {facts['examples']:,} examples have labels that the classifiers doubt; "
+        f"{facts['errors']:,} of them are likely errors (marked *)."
     )
     if found:
         print_table(("row", "id", "score", "wrong?", "missing?", "text"), [_row(one) for one in found[:SHOWN]])

@@ -45,6 +45,7 @@ from .common import (
 )
 
 if TYPE_CHECKING:
+    from ..config import Config
     from ..decisions.records import Decision
 
 
@@ -68,65 +69,49 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Train a model on a file of texts and labels, on features, or on a folder of sounds."""
-    from ..build import load_config
     from ..training.distributed.processes import Team
     from ..training.run import Interrupted
     from ..training.run import train as train_run
 
     if str(train_file) == "-":
-        raise OrderfreeError(
-            "training reads its file several times, so it cannot come from standard input; give a file."
-        )
+        raise OrderfreeError("training reads its file several times; give a file instead of standard input.")
     settings = [*(settings or []), *table_settings(text, labels, separator)]
     settings += [f"data.format={format}"] if format else []
     settings += ["data.skip_bad=true"] * skip_bad
     if resume and (config or settings or preset):
         say("--resume goes on with the settings this run was started with; those given now change nothing")
-    if warm_start is not None and (config or preset):
-        raise OrderfreeError("--warm-start goes on with the config of the earlier model; change it with --set only.")
-    if warm_start is not None:
-        from ..checkpoint import load_model
-        from ..training.warm import warm_config
-
-        chosen = warm_config(load_model(warm_start).config, settings)
-    else:
-        chosen = load_config(config, settings, preset)
+    chosen = _config(config, settings, preset, warm_start)
+    before = None if resume else warm_start
     try:
-        trained = train_run(
-            chosen,
-            train_file,
-            valid,
-            out,
-            resume,
-            overwrite,
-            say,
-            progress=True,
-            warm_start=None if resume else warm_start,
-        )
+        trained = train_run(chosen, train_file, valid, out, resume, overwrite, before, say=say, progress=True)
     except Interrupted as stopped:
-        if not Team.join().leads:
-            raise typer.Exit(130) from None
-        again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
-        say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
+        if Team.join().leads:
+            again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
+            say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
     if not Team.join().leads:  # one process speaks for all
         return
     if as_json:
-        print(
-            json.dumps(
-                {
-                    "out": str(out),
-                    **trained.metrics,
-                    **trained.decisions.to_json(),
-                }
-            )
-        )
+        print(json.dumps({"out": str(out), **trained.metrics, **trained.decisions.to_json()}))
         return
     print("Validation scores of the kept checkpoint:")
     print_validation(trained.metrics)
     print(f"Model written to {out}")
     print(expectation(trained))
     print(next_command(out, train_file))
+
+
+def _config(config: Path | None, settings: list[str], preset: str | None, warm_start: Path | None) -> Config:
+    from ..build import load_config
+
+    if warm_start is None:
+        return load_config(config, settings, preset)
+    if config or preset:
+        raise OrderfreeError("--warm-start goes on with the config of the earlier model; change it with --set only.")
+    from ..checkpoint import load_model
+    from ..training.warm import warm_config
+
+    return warm_config(load_model(warm_start).config, settings)
 
 
 def evaluate(

@@ -28,21 +28,24 @@ if TYPE_CHECKING:
     from ..inference import Predictor
 
 
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Model directories; the first is compared to.")]
+Seeds = Annotated[
+    str | None, typer.Option("--seeds", help="Train each run again with these seeds, e.g. 1,2,3, and compare means.")
+]
+Train = Annotated[
+    list[Path] | None,
+    typer.Option("--train", help="With --seeds: the training file; one for all runs, or one for each in order."),
+]
+Valid = Annotated[Path | None, typer.Option("--valid", help="With --seeds: the validation file, if any.")]
+
+
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN RUN…", help="Model directories; the first is compared to.")
-    ],
+    runs: Runs,
     data: Annotated[Path, typer.Option("--data", help="Labelled examples none of them was trained on.")],
     out: Annotated[Path | None, typer.Option("--out", help="Also write a self-contained HTML page here.")] = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option("--seeds", help="Train each run again with these seeds, e.g. 1,2,3, and compare means."),
-    ] = None,
-    train: Annotated[
-        list[Path] | None,
-        typer.Option("--train", help="With --seeds: the training file; one for all runs, or one for each in order."),
-    ] = None,
-    valid: Annotated[Path | None, typer.Option("--valid", help="With --seeds: the validation file, if any.")] = None,
+    seeds: Seeds = None,
+    train: Train = None,
+    valid: Valid = None,
     decode: Decode = None,
     settings: Settings = None,
     format: Format = None,
@@ -75,6 +78,12 @@ def compare(
     if as_json:
         print(json.dumps(found, ensure_ascii=False))
         return
+    _print_comparison(found)
+    if out is not None:
+        print(f"Page written to {out}")
+
+
+def _print_comparison(found: dict[str, Any]) -> None:
     print(f"{found['examples']:,} examples, {found['labels']:,} labels; decoded with {_decoders(found['decoders'])}")
     header = ("metric", *found["runs"])
     print_table(
@@ -83,11 +92,9 @@ def compare(
     print("In brackets: the difference from the first, and how often chance alone would make one as large (p).")
     right = found["right"]
     alone = ", ".join(f"only {name} {number:,}" for name, number in right["alone"].items())
-    of = "" if numbers is None else " (the runs as they are given)"
+    of = "" if found["seeds"] is None else " (the runs as they are given)"
     print(f"Right as a whole{of}: all runs {right['all']:,}, none {right['none']:,}, {alone}.")
     print(found["p_covers"])
-    if out is not None:
-        print(f"Page written to {out}")
 
 
 ALL = (compare,)

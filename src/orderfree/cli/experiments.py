@@ -21,46 +21,51 @@ if TYPE_CHECKING:
     from ..experiments.rendering import Table
 
 
+Corpora = Annotated[list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names from `orderfree data list`.")]
+Rows = Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")]
+Variant = Annotated[
+    str | None, typer.Option("--variant", help="paper (full size) or paper-small; by default the smaller there is.")
+]
+Queue = Annotated[
+    Path | None,
+    typer.Option("--queue", help="A YAML file of cells in their order, in the place of corpora, rows and seeds."),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Cells at a time, each in a process of its own with one thread.")
+]
+Budget = Annotated[
+    str | None, typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time.")
+]
+CellBudget = Annotated[
+    str | None, typer.Option("--cell-budget", help="Training time of one cell; it is then ended, marked as cut short.")
+]
+LimitTrain = Annotated[
+    int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
+]
+AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Run code that is not committed; results are marked.")]
+Configs = Annotated[
+    Path | None, typer.Option("--configs", help="Folder of <corpus>/….yaml; by default those of the package.")
+]
+Work = Annotated[Path, typer.Option("--work", help="Folder for corpora and unfinished runs.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")]
+
+
 def reproduce(
-    corpus: Annotated[
-        list[str] | None, typer.Argument(metavar="[CORPUS]...", help="Names from `orderfree data list`.")
-    ] = None,
-    rows: Annotated[str, typer.Option("--rows", help="Methods, separated by commas; `all` for every config.")] = "all",
+    corpus: Corpora = None,
+    rows: Rows = "all",
     seeds: Annotated[str, typer.Option("--seeds", help="Seeds, separated by commas.")] = "1",
-    variant: Annotated[
-        str | None, typer.Option("--variant", help="paper (full size) or paper-small; by default the smaller there is.")
-    ] = None,
-    queue: Annotated[
-        Path | None,
-        typer.Option("--queue", help="A YAML file of cells in their order, in the place of corpora, rows and seeds."),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option("--workers", min=1, help="Cells at a time, each in a process of its own with one thread."),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time."),
-    ] = None,
-    cell_budget: Annotated[
-        str | None,
-        typer.Option("--cell-budget", help="Training time of one cell; it is then ended, marked as cut short."),
-    ] = None,
-    limit_train: Annotated[
-        int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
-    ] = None,
-    allow_dirty: Annotated[
-        bool, typer.Option("--allow-dirty", help="Run code that is not committed; results are marked.")
-    ] = False,
+    variant: Variant = None,
+    queue: Queue = None,
+    workers: Workers = None,
+    budget: Budget = None,
+    cell_budget: CellBudget = None,
+    limit_train: LimitTrain = None,
+    allow_dirty: AllowDirty = False,
     listed: Annotated[bool, typer.Option("--list", help="Run nothing: print how far every cell is.")] = False,
-    configs: Annotated[
-        Path | None, typer.Option("--configs", help="Folder of <corpus>/….yaml; by default those of the package.")
-    ] = None,
+    configs: Configs = None,
     results: Annotated[Path, typer.Option("--results", help="Folder to write result files to.")] = Path("results"),
-    work: Annotated[Path, typer.Option("--work", help="Folder for corpora and unfinished runs.")] = Path(
-        "runs/reproduce"
-    ),
-    data: Annotated[Path | None, typer.Option("--data", help="Folder of the corpora; else ORDERFREE_DATA.")] = None,
+    work: Work = Path("runs/reproduce"),
+    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Train and test rows of the paper's tables; finished cells are skipped, cut ones resumed."""

@@ -73,7 +73,6 @@ def _schema(featurizer: Featurizer) -> pa.Schema:
             ("weight", pa.float32()),
             ("labels", pa.large_list(pa.int32())),
             ("unknown", pa.large_list(pa.int32())),
-            ("unseen", pa.list_(pa.string())),
             *arrays,
         ]
     )
@@ -82,14 +81,12 @@ def _schema(featurizer: Featurizer) -> pa.Schema:
 def _record_batch(
     rows: list[tuple[Example, Arrays, int]], schema: pa.Schema, labels: LabelVocabulary
 ) -> pa.RecordBatch:
-    label_sets = [example.labels or () for example, _, _ in rows]
-    known = [np.asarray(labels.known(names), dtype=np.int32) for names in label_sets]
+    known = [np.asarray(labels.known(example.labels or ()), dtype=np.int32) for example, _, _ in rows]
     columns = [
         pa.array([length for _, _, length in rows], pa.int32()),
         pa.array([example.weight for example, _, _ in rows], pa.float32()),
         _ragged(known, pa.int32()),
         _ragged([np.asarray(labels.known(e.unknown or ()), dtype=np.int32) for e, _, _ in rows], pa.int32()),
-        pa.array([[name for name in names if name not in labels.ids] for names in label_sets], pa.list_(pa.string())),
     ]
     for place in range(len(columns), len(schema)):
         name, kind = schema.field(place).name, schema.field(place).type.value_type
@@ -112,7 +109,6 @@ class Corpus:
         self.lengths: np.ndarray = table["length"].to_numpy()  # (N,)
         weights = table["weight"].to_numpy().copy()  # (N,)
         self.weights: np.ndarray | None = weights if (weights != 1).any() else None  # None: all examples count the same
-        self._unseen = table["unseen"]
         self.scores: np.ndarray | None = None  # (N, L) of linear classifiers that have not seen the example
         self.shortlists: Shortlists | None = None  # of a scorer that has not seen the examples; None: all labels
         self.shortlisted_rows: np.ndarray | None = None  # (n,) ascending, which examples they are of; None: all
@@ -200,11 +196,6 @@ class Corpus:
     def entries(self, column: str) -> int:
         """How many values this column has, of all examples together."""
         return sum(int(offsets[-1] - offsets[0]) for offsets in self._columns[column].offsets if len(offsets))
-
-    def label_names(self, row: int) -> tuple[str, ...]:
-        """All labels of an example, those the model does not know included."""
-        known = (self.vocabulary.names[i] for i in self._columns["labels"][row])
-        return (*known, *self._unseen[row].as_py())
 
     def batches(self, batch_size: int) -> Iterator[Batch]:
         """All examples once, short ones first, so that little is padded; `Batch.rows` says which is which."""

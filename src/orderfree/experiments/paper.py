@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
 
 Row = tuple[str, str]  # method, decoder
 Scores = Mapping[str, Decimal | None]  # metric -> value
@@ -155,38 +154,6 @@ PERFORMANCE: dict[tuple[str, str], dict[Row, Scores]] = {
     """),
 }
 
-# Rows whose printed average is more than 0.0015 away from the mean of their five columns.
-WRONG_AVERAGES: dict[tuple[str, str], tuple[Row, ...]] = {
-    ("reuters", "test"): (("order-free-rnn", "beam"),),  # prints 0.806, the columns say 0.808
-    ("rcv1", "test"): (("ocd-mtl", "br"),),  # prints 0.813, the columns say 0.809
-}
-
-# The short table of the re-split, as printed: see above for the columns that are exchanged in its unseen part.
-RESPLIT_SHORT = {
-    "test_seen": _rows(
-        """
-        seq2seq             beam     0.730  0.749
-        seq2seq-ss          beam     0.736  0.754
-        order-free-rnn      beam     0.732  0.746
-        order-free-rnn-ss   beam     0.724  0.740
-        ocd-correct-prefix  beam     0.726  0.741
-        ocd                 beam     0.746  0.771
-        """,
-        ("micro_f1", "example_f1"),
-    ),
-    "test_unseen": _rows(
-        """
-        seq2seq             beam     0.508  0.503
-        seq2seq-ss          beam     0.517  0.515
-        order-free-rnn      beam     0.496  0.494
-        order-free-rnn-ss   beam     0.520  0.517
-        ocd-correct-prefix  beam     0.513  0.515
-        ocd                 beam     0.521  0.530
-        """,
-        ("micro_f1", "example_f1"),
-    ),
-}
-
 # S_test and S_test-train: distinct label sets, and how many of them do not occur in training.
 REFERENCE: Row = ("reference", "")
 _COMBINATION_ROWS = (
@@ -223,39 +190,6 @@ RANKED: tuple[Row, ...] = (
     ("ocd", "beam"),
     ("ocd-mtl", "joint"),
 )
-
-DATASETS: dict[str, dict[str, Any]] = {
-    name: dict(zip(("training", "validation", "test", "labels", "words", "labels_per_sample"), row, strict=True))
-    for name, row in {
-        "reuters": (6_993, 776, 3_019, 90, 53.94, 1.24),
-        "aapd": (53_840, 1_000, 1_000, 54, 163.42, 2.41),
-        "rcv1": (802_414, 1_000, 1_000, 103, 123.94, 3.24),
-        "audioset": (2_063_949, 0, 20_371, 527, None, 1.98),
-        "aapd-resplit": (47_840, 4_000, 4_000, 54, None, None),  # from the text; the table does not have it
-    }.items()
-}
-
-HYPERPARAMETERS: dict[str, dict[str, Any]] = {
-    name: dict(zip(("vocabulary", "encoder_layers", "decoder_layers", "batch", "dropout"), row, strict=True))
-    for name, row in {
-        "reuters": (22_747, 2, 2, 96, 0.5),
-        "aapd": (30_000, 2, 2, 128, 0.5),
-        "rcv1": (50_000, 2, 3, 96, 0.3),
-        "audioset": (None, None, 2, 500, 0.5),
-    }.items()
-}
-SHARED_HYPERPARAMETERS = {  # from the text
-    "learning_rate": 0.0005,
-    "clip_norm": 10,
-    "temperature": 1e-8,
-    "teacher_forcing": (1.0, 0.7),
-    "br_weight": 1,
-    "br_layers": 3,
-    "br_hidden": 512,
-    "embedding": 512,
-    "validate_every": 1000,
-    "beam_width": 6,
-}
 
 # Corpora of this project -> the paper's, and the limits of the comparison ("" if they are the same data).
 COUNTERPARTS: dict[str, tuple[str, str]] = {

@@ -18,15 +18,6 @@ def combination_counts(label_sets: Iterable[Iterable[str]], training_sets: Itera
     return {"distinct": len(distinct), "unseen": len(distinct - _distinct(training_sets))}
 
 
-def seen_unseen(
-    label_sets: Iterable[Iterable[str]], training_sets: Iterable[Iterable[str]]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Two (N,) bool masks: the examples whose whole label set occurs in training, and the others."""
-    known = _distinct(training_sets)
-    seen = np.array([frozenset(label_set) in known for label_set in label_sets], dtype=bool)
-    return seen, ~seen
-
-
 def size_counts(targets: Matrix, predictions: Matrix) -> list[dict[str, int]]:
     """How often a set of `true` labels was predicted with `predicted` labels, for all pairs of sizes that occur."""
     sizes = [np.asarray(matrix.sum(axis=1)).ravel().astype(int) for matrix in (targets, predictions)]  # (N,) each

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -26,6 +26,7 @@ class Line:
     name: str
     points: list[Point]
     series: int  # style of the line; a decoder has the same style on the whole page
+    dots: Sequence[Point] = ()  # points of it to mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +70,20 @@ def line_chart(
     lines: Sequence[Line],
     horizontal: str,
     caption: str = "",
-    low: float | None = None,
-    high: float | None = None,
-    origin: float | None = None,
+    upward: Sequence[float] = (),
+    across: Sequence[float] = (),
     mark_highest: bool = False,
     whole: bool = True,
-    dots: Sequence[Point] = (),
 ) -> Chart | None:
-    """`low` and `high` are numbers the vertical axis must show, `origin` one the horizontal axis must show, which has
-    whole numbers only unless told otherwise. `dots` are points of the first line to mark.
+    """`upward` are numbers that the vertical axis must show, `across` those of the horizontal axis, which has whole
+    numbers only unless told otherwise.
 
     None if there is nothing to draw."""
-    lines = [Line(line.name, points, line.series) for line in lines if (points := _finite(line.points))]
+    lines = [replace(line, points=points) for line in lines if (points := _finite(line.points))]
     if not lines:
         return None
-    across = [x for line in lines for x, _ in line.points] + _given(origin)
-    upward = [y for line in lines for _, y in line.points] + _given(low, high)
+    across = [x for line in lines for x, _ in line.points] + [*across]
+    upward = [y for line in lines for _, y in line.points] + [*upward]
     first, last = min(across), max(across)
     inside = [tick for tick in ticks(first, last, whole=whole) if first <= tick <= last]
     x_axis = Axis(inside, first, last, LEFT + INSET, WIDTH - RIGHT - INSET)
@@ -94,7 +93,6 @@ def line_chart(
         _across(y_axis, y_axis.written()),
         _below(x_axis, horizontal, HEIGHT),
         *(_drawn(line, x_axis, y_axis, mark_highest) for line in lines),
-        *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in dots),
     ]
     svg = _framed(HEIGHT, _in_words(title, lines), parts)
     named = [(line.name, line.series % SERIES) for line in lines]
@@ -120,14 +118,13 @@ def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: st
     heights = [math.log10(1 + number) for number in numbers]  # 0 stays 0, and 1 is visible
     count_axis = Axis(heights, 0, heights[-1], bars_top + STRIP, bars_top)
     ideal = Line("as it should be", [(0, 0), (1, 1)], IDEAL)
-    measured = Line("as it was", points, 0)
+    measured = Line("as it was", points, 0, points)
     parts = [
         _across(y_axis, y_axis.written()),
         _across(count_axis, [_short(number) for number in numbers]),
         _below(x_axis, horizontal, height),
         *(_bar(row, x_axis, count_axis) for row in rows),
         *(_drawn(line, x_axis, y_axis, mark_highest=False) for line in (ideal, measured)),
-        *(_dot(x_axis.place(x), y_axis.place(y), "series-0") for x, y in points),
     ]
     told = "; ".join(f"predicted {predicted:.2f}, true {true:.2f}" for predicted, true in points)
     svg, named = _framed(height, f"{title}: {told}.", parts), [(measured.name, 0), (ideal.name, IDEAL)]
@@ -156,10 +153,6 @@ def thinned(points: Sequence[Point]) -> tuple[list[Point], int]:
         return points, 1
     groups = [points[start : start + size] for start in range(0, len(points), size)]
     return [(sum(x for x, _ in group) / len(group), sum(y for _, y in group) / len(group)) for group in groups], size
-
-
-def _given(*numbers: float | None) -> list[float]:
-    return [number for number in numbers if number is not None]
 
 
 def _finite(points: Sequence[Point]) -> list[Point]:
@@ -193,8 +186,10 @@ def _drawn(line: Line, x_axis: Axis, y_axis: Axis, mark_highest: bool) -> Markup
     style = f"series-{line.series % SERIES}"
     path = "M" + "L".join(f"{x} {y}" for x, y in pixels)
     drawn = Markup('<path class="line {}" d="{}"/>').format(style, path)
-    marked = pixels if len(pixels) == 1 else [min(pixels, key=lambda pixel: pixel[1])] if mark_highest else []
-    for x, y in marked:  # a single point has no line
+    marked = [(x_axis.place(x), y_axis.place(y)) for x, y in line.dots]
+    if not marked and (mark_highest or len(pixels) == 1):  # a single point has no line
+        marked = [min(pixels, key=lambda pixel: pixel[1])]
+    for x, y in marked:
         drawn += _dot(x, y, style)
     return drawn
 

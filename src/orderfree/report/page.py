@@ -205,15 +205,15 @@ def learning_curves(history: list[dict[str, Any]], decoders: list[str], metric: 
             [Line(name, points, number) for number, (name, (points, _)) in enumerate(thin.items())],
             "updates",
             f"Each point is the mean of {grouped} records." if grouped > 1 else "",
-            low=0,
-            origin=0,
+            upward=[0],
+            across=[0],
         ),
         line_chart(
             f"Validation: {metric_name(metric)}",
             _decoder_lines(validations, decoders),
             "updates",
             "The dot is the highest point of each line.",
-            origin=0,
+            across=[0],
             mark_highest=True,
         ),
     ]
@@ -227,7 +227,7 @@ def _decoder_lines(points: dict[str, list[Point]], decoders: list[str]) -> list[
 
 def position_chart(accuracies: dict[str, list[float]], decoders: list[str]) -> dict[str, Any]:
     points = {name: [(float(place), value) for place, value in enumerate(row, 1)] for name, row in accuracies.items()}
-    chart = line_chart("Share of right labels", _decoder_lines(points, decoders), "position", low=0, high=1)
+    chart = line_chart("Share of right labels", _decoder_lines(points, decoders), "position", upward=[0, 1])
     longest = max((len(row) for row in accuracies.values()), default=0)
     return {"chart": chart, "rows": accuracies, "longest": longest} if chart else {}
 
@@ -237,7 +237,7 @@ def threshold_chart(rows: list[dict[str, float]]) -> Chart | None:
         Line(name, [(row["threshold"], row[name]) for row in rows], number)
         for number, name in enumerate(("precision", "recall"))
     ]
-    return line_chart("Precision and recall of all labels together", lines, "threshold", low=0, high=1, whole=False)
+    return line_chart("Precision and recall of all labels together", lines, "threshold", upward=[0, 1], whole=False)
 
 
 def size_table(counts: list[dict[str, int]]) -> dict[str, Any]:

@@ -14,19 +14,18 @@ def shown_answers(curve: list[dict[str, float]]) -> dict[str, Any]:
     """The curve of quality against the share answered, with the points where a wanted quality is reached."""
     # shown rounded down: rounded up, those that are exactly as sure would be withheld
     points = [{**row, "abstain_below": math.floor(1e5 * row["abstain_below"]) / 1e5} for row in reached(curve)]
+    dots = [(row["share"], row["subset_accuracy"]) for row in points]
     lines = [
-        Line(title, [(row["share"], row[metric]) for row in reversed(curve)], number)
-        for number, (metric, title) in enumerate({"subset_accuracy": "exactly right", "example_f1": "F1"}.items())
+        Line("exactly right", [(row["share"], row["subset_accuracy"]) for row in reversed(curve)], 0, dots),
+        Line("F1", [(row["share"], row["example_f1"]) for row in reversed(curve)], 1),
     ]
     chart = line_chart(
         "Quality of the examples answered",
         lines,
         "share of the examples that is answered",
         "From the surest examples on the left to all of them on the right. The dots are the rows of the table.",
-        low=0,
-        high=1,
+        upward=[0, 1],
         whole=False,
-        dots=[(row["share"], row["subset_accuracy"]) for row in points],
     )
     if chart is None or len(curve) < 2:
         return {}

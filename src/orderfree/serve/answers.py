@@ -115,7 +115,11 @@ def set_answer(
     )
 
 
-def explain(predictor: Predictor, decoder: str, text: str, candidates: int) -> ExplainAnswer:
+def explain_texts(predictor: Predictor, decoder: str, candidates: int, texts: list[str]) -> list[ExplainAnswer]:
+    return [_explain(predictor, decoder, candidates, text) for text in texts]
+
+
+def _explain(predictor: Predictor, decoder: str, candidates: int, text: str) -> ExplainAnswer:
     told = trace(predictor, Example("0", text=text), decoder)
     generation = alternatives = None
     if told.told_by is not None:

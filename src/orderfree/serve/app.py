@@ -20,7 +20,7 @@ from ..errors import DataError, OrderfreeError
 from ..evaluation.watching import Watch
 from ..inference import Predictor
 from ..types import Example
-from .answers import asked_for, describe, explain, predict_answer, predict_texts
+from .answers import asked_for, describe, explain_texts, predict_answer, predict_texts
 from .aside import Aside
 from .batching import Batcher
 from .guard import Guard
@@ -103,8 +103,7 @@ def _add_questions(
         check_media_type(request.headers)
         body = await request.body()
         asked = await aside.run(lambda: read_request(kind, body, limits), len(body) > LARGE_BODY)
-        texts = asked.all_texts
-        request.state.noted |= {"texts": len(texts)} | ({"text": texts} if log_texts else {})
+        request.state.noted |= {"texts": len(asked.all_texts)} | ({"text": asked.all_texts} if log_texts else {})
         return asked
 
     @app.post(
@@ -117,19 +116,13 @@ def _add_questions(
     async def predict(request: Request) -> Response:
         asked = await read(PredictRequest, request)
         adjusted, decoder, plain = asked_for(predictor, asked)
-        probs = len(asked.all_texts) * (len(predictor.labels) if asked.probs == "all" else 1)
-        if probs > limits.probs:
-            raise Problem("invalid", f"{probs:,} probabilities are too many for an answer; send fewer texts at once.")
-        if asked.candidates is not None:
-            predictor.trained.decisions.candidate_promise(asked.candidates)
-            if asked.min_labels is not None or asked.max_labels is not None:
-                raise OrderfreeError("`candidates` are promised with the model's own set sizes; leave out the others.")
+        _check(asked, predictor, limits)
         work = partial(predict_texts, adjusted, decoder, asked.candidates)
         found = await batcher.submit(f"predict {asked.candidates} {asked.group}", work, asked.all_texts, limits.seconds)
         if asked.thresholds is None and asked.min_labels is None and asked.max_labels is None:
             watch.saw(found)
         write = partial(predict_answer, predictor, decoder, plain, asked, found)
-        return _json(await aside.run(write, probs > LARGE_ANSWER))
+        return _json(await aside.run(write, _probs(asked, predictor) > LARGE_ANSWER))
 
     @app.post(
         "/v1/explain",
@@ -140,13 +133,24 @@ def _add_questions(
     async def explained(request: Request) -> ExplainAnswer:
         asked = await read(ExplainRequest, request)
         adjusted, decoder, _ = asked_for(predictor, asked)
-
-        def work(texts: list[str]) -> list[ExplainAnswer]:
-            return [explain(adjusted, decoder, text, asked.candidates) for text in texts]
-
+        work = partial(explain_texts, adjusted, decoder, asked.candidates)
         group = f"explain {asked.candidates} {asked.group}"
-        answer: ExplainAnswer = (await batcher.submit(group, work, [asked.text], limits.seconds))[0]
-        return answer
+        explanations: list[ExplainAnswer] = await batcher.submit(group, work, [asked.text], limits.seconds)
+        return explanations[0]
+
+
+def _check(asked: PredictRequest, predictor: Predictor, limits: ServiceLimits) -> None:
+    if (probs := _probs(asked, predictor)) > limits.probs:
+        raise Problem("invalid", f"{probs:,} probabilities are too many for an answer; send fewer texts at once.")
+    if asked.candidates is not None:
+        predictor.trained.decisions.candidate_promise(asked.candidates)
+        if asked.min_labels is not None or asked.max_labels is not None:
+            raise OrderfreeError("`candidates` are promised with the model's own set sizes; leave out the others.")
+
+
+def _probs(asked: PredictRequest, predictor: Predictor) -> int:
+    """How many probabilities the answer holds."""
+    return len(asked.all_texts) * (len(predictor.labels) if asked.probs == "all" else 1)
 
 
 def _takes(kind: type[BaseModel]) -> dict[str, Any]:

@@ -6,68 +6,21 @@ from ..checkpoint import TrainedModel
 from ..data.featurizers import bag_part
 
 SHOWN = ("macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy", "average")
+REFITTED = "\nAfter that, its linear classifiers were solved once more with this part among their examples."
+TEMPLATE = """# A label-set predictor made with orderfree
 
-
-def model_card(trained: TrainedModel) -> str:
-    config, provenance = trained.config, trained.provenance
-    sequence = config.objective.sequence
-    objective = " + ".join([*([sequence] if sequence else []), *(["br"] if config.objective.br_weight > 0 else [])])
-    rows = [
-        f"| {decoder} | " + " | ".join(f"{scores[metric]:.4f}" for metric in SHOWN) + " |"
-        for decoder, scores in trained.metrics["validation"].items()
-    ]
-    counted = zip(trained.labels.names[:10], trained.labels.counts, strict=False)
-    frequent = ", ".join(f"`{name}` ({count:,})" for name, count in counted)
-    kept = f"update {trained.metrics['update']:,} of {trained.metrics['updates']:,}"
-    refitted = (
-        "\nAfter that, its linear classifiers were solved once more with this part among their examples."
-        if provenance["solved_with_validation"]
-        else ""
-    )
-    repairs = trained.metrics.get("calibration", {})
-    honest = "".join(
-        f"| {part} | {told['kind']} | {told['brier_score']['before']:.4f} | {told['brier_score']['after']:.4f} |\n"
-        for part, told in repairs.items()
-    )
-    neighbours = getattr(bag_part(trained.featurizer), "neighbours", None)
-    remembered = (
-        f"\n\n`neighbours.safetensors` holds the terms and labels of {neighbours.bags.shape[0]:,} training examples: "
-        "whoever gets this\ndirectory can read which words they held "
-        "(`model.encoder_options.neighbours=0` trains without)."
-        if neighbours is not None
-        else ""
-    )
-    scorer = getattr(bag_part(trained.featurizer), "scorer", None)
-    if scorer is not None:
-        remembered = (
-            f"\n\nEach input is scored on a shortlist of {scorer.size:,} labels. `shortlist.safetensors` holds the "
-            f"terms and labels of\n{scorer.remembered.shape[0]:,} training examples: whoever gets this directory can "
-            "read which words they held."
-        )
-    return f"""# A label-set predictor made with orderfree
-
-Predicts which of {len(trained.labels):,} labels an input has. Most frequent in training: {frequent}.
+Predicts which of {labels:,} labels an input has. Most frequent in training: {frequent}.
 
 | | |
 | --- | --- |
-| encoder | {config.model.encoder} |
-| objective | {objective} |
-| parameters | {trained.network.parameter_count():,} |
-| training examples | {provenance["train_examples"]:,} |
-| validation examples | {provenance["valid_examples"]:,} |
-| texts truncated to {config.data.max_words:,} words | {provenance["truncated"]:,} |
-| training data (SHA-256) | `{provenance["data"]["train"]}` |
-| seed | {config.seed} |
-| kept checkpoint | {kept}, by {trained.metrics["selected_by"]} |
+{facts}
 
 ## Scores on the validation part
 
 The checkpoint and the binary-relevance threshold were chosen on this very part, so these figures flatter the model;
 judge it on data it has not seen (`orderfree evaluate`).{refitted}
 
-| decoder | {" | ".join(SHOWN)} |
-| --- |{" --- |" * len(SHOWN)}
-{chr(10).join(rows)}
+{scores}
 
 ## Probabilities
 
@@ -75,7 +28,7 @@ Repairs of probabilities chosen on the validation part by cross-validation, with
 
 | probabilities of | repair | before | after |
 | --- | --- | --- | --- |
-{honest}
+{repairs}
 ## Use
 
 ```
@@ -85,3 +38,63 @@ orderfree predict <this directory> new.jsonl
 Files: `config.json`, `labels.json`, the vocabulary, `model.safetensors`, `thresholds.json`, `metrics.json`;
 `manifest.json` holds their checksums. Loading them runs no code.{remembered}
 """
+
+
+def model_card(trained: TrainedModel) -> str:
+    counted = zip(trained.labels.names[:10], trained.labels.counts, strict=False)
+    return TEMPLATE.format(
+        labels=len(trained.labels),
+        frequent=", ".join(f"`{name}` ({count:,})" for name, count in counted),
+        facts="\n".join(f"| {name} | {value} |" for name, value in _facts(trained).items()),
+        refitted=REFITTED if trained.provenance["solved_with_validation"] else "",
+        scores=_scores(trained),
+        repairs="".join(
+            f"| {part} | {told['kind']} | {told['brier_score']['before']:.4f} | {told['brier_score']['after']:.4f} |\n"
+            for part, told in trained.metrics.get("calibration", {}).items()
+        ),
+        remembered=_remembered(trained),
+    )
+
+
+def _facts(trained: TrainedModel) -> dict[str, str]:
+    config, provenance, metrics = trained.config, trained.provenance, trained.metrics
+    sequence = config.objective.sequence
+    objective = [*([sequence] if sequence else []), *(["br"] if config.objective.br_weight > 0 else [])]
+    kept = f"update {metrics['update']:,} of {metrics['updates']:,}"
+    return {
+        "encoder": config.model.encoder,
+        "objective": " + ".join(objective),
+        "parameters": f"{trained.network.parameter_count():,}",
+        "training examples": f"{provenance['train_examples']:,}",
+        "validation examples": f"{provenance['valid_examples']:,}",
+        f"texts truncated to {config.data.max_words:,} words": f"{provenance['truncated']:,}",
+        "training data (SHA-256)": f"`{provenance['data']['train']}`",
+        "seed": str(config.seed),
+        "kept checkpoint": f"{kept}, by {metrics['selected_by']}",
+    }
+
+
+def _scores(trained: TrainedModel) -> str:
+    lines = [f"| decoder | {' | '.join(SHOWN)} |", f"| --- |{' --- |' * len(SHOWN)}"]
+    for decoder, scores in trained.metrics["validation"].items():
+        lines.append(f"| {decoder} | " + " | ".join(f"{scores[metric]:.4f}" for metric in SHOWN) + " |")
+    return "\n".join(lines)
+
+
+def _remembered(trained: TrainedModel) -> str:
+    """What the files of the model tell of its training texts."""
+    bag = bag_part(trained.featurizer)
+    scorer, neighbours = getattr(bag, "scorer", None), getattr(bag, "neighbours", None)
+    if scorer is not None:
+        return (
+            f"\n\nEach input is scored on a shortlist of {scorer.size:,} labels. `shortlist.safetensors` holds the "
+            f"terms and labels of\n{scorer.remembered.shape[0]:,} training examples: whoever gets this directory can "
+            "read which words they held."
+        )
+    if neighbours is not None:
+        return (
+            f"\n\n`neighbours.safetensors` holds the terms and labels of {neighbours.bags.shape[0]:,} training "
+            "examples: whoever gets this\ndirectory can read which words they held "
+            "(`model.encoder_options.neighbours=0` trains without)."
+        )
+    return ""

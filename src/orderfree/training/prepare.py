@@ -33,7 +33,7 @@ Data = str | Path | Sequence[Example]  # a file, or examples already in memory
 
 
 @dataclass(frozen=True)
-class _Passes:
+class _Again:
     """Examples that can be gone through more than once, read anew each time."""
 
     read: Callable[[], Iterator[Example]]
@@ -125,6 +125,38 @@ def _pretrained_names(options: dict[str, Any]) -> set[str]:
     return own.union(*(_pretrained_names(part) for part in options.get("parts", {}).values()))
 
 
+class _Passes:
+    """Passes over the files; none of them holds the texts in memory."""
+
+    def __init__(self, config: Config, train: Data, valid: Data | None) -> None:
+        self.config, self.train, self.valid = config, train, valid
+        self.source = str(train) if isinstance(train, str | Path) else "the examples"
+        self.part_of = None if valid is not None else _split(config, train, self.source)  # (N,)
+        self.counts, self.texts, self.valid_texts = ReadCounts(), TextCounter(), TextCounter()
+
+    def training_part(self) -> Iterator[Example]:
+        for row, example in enumerate(_read(self.train, self.config)):
+            if self._part(row) == TRAIN:
+                yield example
+
+    def both_parts(self) -> Iterator[tuple[int, Example]]:
+        """The last pass, which counts what is reported."""
+        for row, example in enumerate(_read(self.train, self.config, self.counts)):
+            self.texts.add(example)
+            yield self._part(row), example
+        if self.valid is not None:
+            for example in _read(self.valid, self.config, self.counts):
+                self.valid_texts.add(example)
+                yield VALID, example
+
+    def _part(self, row: int) -> int:
+        if self.part_of is None:
+            return TRAIN
+        if row >= len(self.part_of):
+            raise DataError("has grown while it was read; start again when nobody writes to it.", self.source)
+        return int(self.part_of[row])
+
+
 def prepare(
     config: Config,
     train: Data,
@@ -133,76 +165,53 @@ def prepare(
     say: Callable[[str], None] = lambda _: None,
     earlier: TrainedModel | None = None,
 ) -> Prepared:
-    """Passes over the files for labels, vocabulary and encoding; none of them holds the texts in memory.
+    """Reads labels and vocabulary, then encodes both parts into `cache`.
 
     An `earlier` model to start from lends its vocabulary, and its labels come first."""
-    counts, texts, valid_texts = ReadCounts(), TextCounter(), TextCounter()
-    source = str(train) if isinstance(train, str | Path) else "the examples"
-    part_of = None if valid is not None else _split(config, train, source)
-
-    def part(place: int) -> int:
-        if part_of is None:
-            return TRAIN
-        if place >= len(part_of):
-            raise DataError("has grown while it was read; start again when nobody writes to it.", source)
-        return int(part_of[place])
-
-    def training_part() -> Iterator[Example]:
-        for place, example in enumerate(_read(train, config)):
-            if part(place) == TRAIN:
-                yield example
-
-    def both_parts() -> Iterator[tuple[int, Example]]:
-        for place, example in enumerate(_read(train, config, counts)):
-            texts.add(example)
-            yield part(place), example
-        if valid is not None:
-            for example in _read(valid, config, counts):
-                valid_texts.add(example)
-                yield VALID, example
-
-    say(f"reading {source}")
-    fewest = 2 if earlier is None else 1  # an earlier model has others to choose from
-    labels = LabelVocabulary.count((example.labels or () for example in training_part()), source, fewest)
-    featurizer: Featurizer
-    if earlier is not None:
-        labels, featurizer = labels.after(earlier.labels), earlier.featurizer
-        if (bag := bag_part(featurizer)) is not None:
-            bag.neighbours = bag.scorer = None  # those of the earlier data
-        say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
-    else:
-        featurizer = featurizer_class(config).fit(_Passes(training_part), config.data, encoder_options(config))
+    passes = _Passes(config, train, valid)
+    say(f"reading {passes.source}")
+    labels, featurizer = _vocabularies(config, passes, say, earlier)
     say(f"{len(labels):,} labels, {feature_count(featurizer):,} input features; encoding")
     paths = [cache / "train.arrow", cache / "valid.arrow"]
-    encoded = encode_corpora(both_parts(), paths, featurizer, labels)
+    encoded = encode_corpora(passes.both_parts(), paths, featurizer, labels)
     parts = [Corpus(path, featurizer, labels) for path in paths]
     provenance = {
         "train_examples": encoded[TRAIN].examples,
         "valid_examples": encoded[VALID].examples,
         "truncated": encoded[TRAIN].truncated + encoded[VALID].truncated,
-        "repeated_labels": counts.repeated_labels,
-        "empty_texts": counts.empty_texts,
-        "unknown_examples": counts.unknown,
-        "unlabelled_examples": counts.unlabelled,
+        "repeated_labels": passes.counts.repeated_labels,
+        "empty_texts": passes.counts.empty_texts,
+        "unknown_examples": passes.counts.unknown,
+        "unlabelled_examples": passes.counts.unlabelled,
         "plugins": plugin_parts(config),
-        "skipped": counts.skipped,
-        "texts": texts.found(),
-        "valid_texts": valid_texts.found(),
+        "skipped": passes.counts.skipped,
+        "texts": passes.texts.found(),
+        "valid_texts": passes.valid_texts.found(),
     }
     if parts[TRAIN].has_unknown and config.model.label_decoder == "chain":
         raise DataError(
             "model.label_decoder=chain says yes or no to every label, so it cannot learn from examples with unknown "
             "labels; choose another label decoder, or leave these examples out.",
-            source,
+            passes.source,
         )
-    separator = config.data.label_separator if counts.cells else None
-    named = dict(zip(labels.names, labels.counts, strict=True))
-    rare = rare_note(named)
-    counts.recognised = None  # has been said when the columns were chosen
-    notes = [*label_warnings(named, separator), *_notes(provenance, config, labels), *([rare] if rare else [])]
-    for note in _most_important([*counts.notes(), *notes], source):
+    for note in _notes(provenance, config, labels, passes):
         say(note)
     return Prepared(labels, featurizer, parts[TRAIN], parts[VALID], provenance)
+
+
+def _vocabularies(
+    config: Config, passes: _Passes, say: Callable[[str], None], earlier: TrainedModel | None
+) -> tuple[LabelVocabulary, Featurizer]:
+    label_sets = (example.labels or () for example in passes.training_part())
+    fewest = 2 if earlier is None else 1  # an earlier model has others to choose from
+    labels = LabelVocabulary.count(label_sets, passes.source, fewest)
+    if earlier is None:
+        return labels, featurizer_class(config).fit(_Again(passes.training_part), config.data, encoder_options(config))
+    labels = labels.after(earlier.labels)
+    if (bag := bag_part(earlier.featurizer)) is not None:
+        bag.neighbours = bag.scorer = None  # those of the earlier data
+    say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
+    return labels, earlier.featurizer
 
 
 def _split(config: Config, train: Data, source: str) -> np.ndarray:
@@ -225,14 +234,22 @@ def _split(config: Config, train: Data, source: str) -> np.ndarray:
     return part_of
 
 
-def _most_important(notes: list[str], source: str) -> list[str]:
+def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary, passes: _Passes) -> list[str]:
+    """What was noticed in the data, the most important first."""
+    label_counts = dict(zip(labels.names, labels.counts, strict=True))
+    passes.counts.recognised = None  # has been said when the columns were chosen
+    notes = [*passes.counts.notes()]
+    notes += label_warnings(label_counts, config.data.label_separator if passes.counts.cells else None)
+    notes += _notes_of_counts(provenance, config, labels)
+    if rare := rare_note(label_counts):
+        notes.append(rare)
     if len(notes) <= MOST_NOTES:
         return notes
     more = len(notes) - MOST_NOTES + 1
-    return [*notes[: MOST_NOTES - 1], f"and {more} more remarks: `orderfree check {source}` lists all"]
+    return [*notes[: MOST_NOTES - 1], f"and {more} more remarks: `orderfree check {passes.source}` lists all"]
 
 
-def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) -> Iterator[str]:
+def _notes_of_counts(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) -> Iterator[str]:
     if empty := provenance["unlabelled_examples"]:
         examples = provenance["train_examples"] + provenance["valid_examples"]
         fewest = search_limits(config, labels).min_labels

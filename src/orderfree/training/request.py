@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..config import Config
@@ -12,6 +13,10 @@ from ..errors import OrderfreeError
 from .distributed.processes import Team
 from .loop import Listener, Stop
 from .prepare import Data, fingerprints
+
+
+def log_line(line: str) -> None:
+    logging.getLogger("orderfree").info(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +29,11 @@ class Request:
     resume: bool
     overwrite: bool
     warm_start: Path | None
-    say: Callable[[str], None]
-    stop: Stop
-    progress: bool
-    listeners: Sequence[Listener]
     team: Team
+    say: Callable[[str], None] = log_line
+    progress: bool = False
+    stop: Stop = field(default_factory=Stop)
+    listeners: Sequence[Listener] = ()
 
     def refuse_contradictions(self) -> None:
         out, folder = self.out, self.train_data

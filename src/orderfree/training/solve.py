@@ -23,6 +23,7 @@ from .shortlists import refit_shortlists, start_shortlists
 from .weights import Balance, decision_weights
 
 SOLVED = "solved"  # a folder of the cache
+CLASSIFIERS = "linear.safetensors"  # a file in it
 
 
 def start_encoder(
@@ -36,58 +37,80 @@ def start_encoder(
 ) -> None:
     """Loads pretrained weights, where there are any. Solves the encoder, where it is one that is solved, and gives the
     corpora the scores to train and validate decoders on; a resumed run finds what was solved in its cache."""
-    parts: list[Any] = list(network.encoder.modules())
-    for part in parts:
-        if hasattr(part, "load_pretrained"):
-            part.load_pretrained()
+    modules: list[Any] = list(network.encoder.modules())
+    for module in modules:
+        if hasattr(module, "load_pretrained"):
+            module.load_pretrained()
     encoder = _solved_part(network)
     if encoder is None:
         return
-    if encoder.shortlisted:
-        start_shortlists(network, encoder, (train, valid), cache / SOLVED, seed, say)
-        return
     folder, weights = cache / SOLVED, _weights(train, balance)
-    path = folder / "linear.safetensors"
+    if encoder.shortlisted:
+        start_shortlists(network, encoder, (train, valid), folder, seed, say)
+        return
     if folder.exists() and damage(folder) is not None:
         say(f"{folder}: is damaged; solving again")
         shutil.rmtree(folder)
     if not folder.exists():
         say(f"solving {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
-        bags, targets = train.bag_matrix(encoder.terms.shape[0]), train.targets()
-        optional = bag_part(train.featurizer).leading  # (V,)
-        scores = encoder.solve(bags, targets, seed, descends or encoder.combination is not None, weights, optional)
-        if _left_out(encoder, optional):
-            say("leading words do not help here: left out")
-        if encoder.combination is not None:
-            scores = _with_votes(encoder, train, bags, targets, scores, weights, seed)
-        kept = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
-        with writing_directory(folder) as aside:
-            content = {**kept, **({} if scores is None else {"scores": scores}), "c": np.array(encoder.c)}
-            save_file(content, aside / path.name)
-            write_checksums(aside)
-    content = load_file(path)
+        _solve(encoder, train, folder, seed, say, weights, descends)
+    content = load_file(folder / CLASSIFIERS)
     encoder.c = float(content.pop("c", encoder.c or 0))
     say(f"solved with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
     if train.scores is not None:
-        unseen, truth = torch.from_numpy(train.scores), torch.from_numpy(train.targets())
-        counted = None if weights is None else torch.from_numpy(weights)
-        for module in network.modules():
-            if isinstance(module, Calibration):
-                module.fit(unseen, truth, counted)
+        _calibrate(network, train.scores, train, weights)
     encoder.load_state_dict(
         {name.removeprefix("encoder."): torch.from_numpy(np.array(v)) for name, v in content.items()}
     )
     if encoder.combination is not None:
-        bag = bag_part(train.featurizer)
-        if bag.neighbours is None:  # a resumed run has not asked them yet
+        if bag_part(train.featurizer).neighbours is None:  # a resumed run has not asked them yet
             _remember(encoder, [train], train.bag_matrix(encoder.terms.shape[0]), train.targets(), seed)
         if valid is not None and len(valid):
-            bags = valid.bag_matrix(encoder.terms.shape[0])
-            margins = torch.from_numpy(bags @ encoder.terms.numpy()) + encoder.bias  # (N, L)
-            votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags)))
-            valid.scores = encoder.combination(margins, votes).numpy()
+            valid.scores = _combined_scores(encoder, valid)
+
+
+def _solve(
+    encoder: LinearEncoder,
+    train: Corpus,
+    folder: Path,
+    seed: int,
+    say: Callable[[str], None],
+    weights: np.ndarray | None,
+    descends: bool,
+) -> None:
+    """Solves the classifiers and writes them, with out-of-fold scores (N, L) where decoders `descend` from them."""
+    bags, targets = train.bag_matrix(encoder.terms.shape[0]), train.targets()
+    optional = bag_part(train.featurizer).leading  # (V,)
+    scores = encoder.solve(bags, targets, seed, descends or encoder.combination is not None, weights, optional)
+    if _left_out(encoder, optional):
+        say("leading words do not help here: left out")
+    if encoder.combination is not None:
+        scores = _with_votes(encoder, train, bags, targets, scores, weights, seed)
+    content = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
+    content |= {"c": np.array(encoder.c), **({} if scores is None else {"scores": scores})}
+    with writing_directory(folder) as aside:
+        save_file(content, aside / CLASSIFIERS)
+        write_checksums(aside)
+
+
+def _calibrate(network: OrderFreeModel, scores: np.ndarray, train: Corpus, weights: np.ndarray | None) -> None:
+    """Fits decoders that start from the scores (N, L) as probabilities."""
+    counted = None if weights is None else torch.from_numpy(weights)
+    for module in network.modules():
+        if isinstance(module, Calibration):
+            module.fit(torch.from_numpy(scores), torch.from_numpy(train.targets()), counted)
+
+
+def _combined_scores(encoder: LinearEncoder, corpus: Corpus) -> np.ndarray:
+    """Scores (N, L) of margins and of the votes of neighbours."""
+    assert encoder.combination is not None, "scores are combined with votes"
+    bag, bags = bag_part(corpus.featurizer), corpus.bag_matrix(encoder.terms.shape[0])
+    margins = torch.from_numpy(bags @ encoder.terms.numpy()) + encoder.bias  # (N, L)
+    votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags)))
+    scores: np.ndarray = encoder.combination(margins, votes).numpy()
+    return scores
 
 
 def _with_votes(
@@ -101,10 +124,10 @@ def _with_votes(
 ) -> np.ndarray:
     """Scores (N, L) of margins and of the votes of all training examples but the one that is asked about."""
     assert margins is not None, "out-of-fold margins were asked for"
-    assert encoder.combination is not None, "who combines nothing asks nobody"
+    assert encoder.combination is not None, "scores are combined with votes"
     bag = bag_part(train.featurizer)
-    own = _remember(encoder, [train], bags, targets, seed)
-    votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags), own))
+    rows = _remember(encoder, [train], bags, targets, seed)
+    votes = torch.from_numpy(bag.neighbours.votes(bag.comparable(bags), rows))
     unseen, counted = torch.from_numpy(margins), None if weights is None else torch.from_numpy(weights)
     encoder.combination.fit(unseen, votes, torch.from_numpy(targets), counted)
     scores: np.ndarray = encoder.combination(unseen, votes).numpy()
@@ -114,16 +137,14 @@ def _with_votes(
 def _remember(
     encoder: LinearEncoder, corpora: Sequence[Corpus], bags: Any, targets: np.ndarray, seed: int
 ) -> np.ndarray:
-    """Gives the featurizer the neighbours it will ask; the place of each example among them (N,), -1: nowhere."""
+    """Gives the featurizer its neighbours; the row of each example among them (N,), -1: none."""
     bag, unknown = bag_part(corpora[0].featurizer), None
     if any(corpus.has_unknown for corpus in corpora):
         parts = [corpus.unknown() for corpus in corpora]
         blank = [np.zeros((len(corpus), targets.shape[1]), dtype=bool) for corpus in corpora]
         unknown = np.concatenate([b if part is None else part for part, b in zip(parts, blank, strict=True)])
-    bag.neighbours, place = Neighbours.remember(
-        bag.comparable(bags), targets, encoder.options.neighbours, seed, unknown
-    )
-    return place
+    bag.neighbours, rows = Neighbours.remember(bag.comparable(bags), targets, encoder.options.neighbours, seed, unknown)
+    return rows
 
 
 def solve_again(

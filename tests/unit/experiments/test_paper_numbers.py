@@ -6,18 +6,20 @@ import pytest
 
 from orderfree.experiments.paper import (
     COMBINATIONS,
-    DATASETS,
     DECODERS,
-    HYPERPARAMETERS,
     METHODS,
     METRICS,
     PERFORMANCE,
     RANKED,
     REFERENCE,
-    RESPLIT_SHORT,
-    WRONG_AVERAGES,
     counterpart,
 )
+
+# rows whose printed average is more than 0.0015 away from the mean of their five columns
+WRONG_AVERAGES = {
+    ("reuters", "test"): (("order-free-rnn", "beam"),),  # prints 0.806, the columns say 0.808
+    ("rcv1", "test"): (("ocd-mtl", "br"),),  # prints 0.813, the columns say 0.809
+}
 
 
 def test_printed_averages_are_those_of_their_columns_but_for_the_known_rows():
@@ -52,19 +54,6 @@ def test_best_of_reuters_as_quoted_in_the_text():
     assert [float(value) for value in columns.values()] == [0.490, 0.877, 0.905, 0.844, 0.9967, 0.822]
 
 
-def test_the_short_table_of_the_resplit_agrees_but_for_four_exchanged_rows():
-    exchanged = []
-    for part, rows in RESPLIT_SHORT.items():
-        for row, short in rows.items():
-            detailed = PERFORMANCE["aapd-resplit", part][row]
-            pair = (detailed["micro_f1"], detailed["example_f1"])
-            if pair != tuple(short.values()):
-                assert pair == tuple(short.values())[::-1]
-                exchanged.append((part, row[0]))
-    names = ("seq2seq", "seq2seq-ss", "order-free-rnn", "order-free-rnn-ss")
-    assert exchanged == [("test_unseen", name) for name in names]
-
-
 def test_combinations_by_hand():
     assert COMBINATIONS["aapd"][REFERENCE] == {"distinct": 392, "unseen": 43}
     assert COMBINATIONS["audioset"]["order-free-rnn-ss", "beam"] == {"distinct": 1789, "unseen": 237}
@@ -73,18 +62,6 @@ def test_combinations_by_hand():
 def test_ranked_methods_are_in_all_four_performance_tables():
     for corpus in ("aapd", "reuters", "audioset", "rcv1"):
         assert set(RANKED) <= set(PERFORMANCE[corpus, "test"])
-
-
-def test_settings():
-    assert DATASETS["reuters"]["training"] + DATASETS["reuters"]["validation"] == 7769
-    assert DATASETS["audioset"]["words"] is None
-    assert HYPERPARAMETERS["rcv1"] == {
-        "vocabulary": 50_000,
-        "encoder_layers": 2,
-        "decoder_layers": 3,
-        "batch": 96,
-        "dropout": 0.3,
-    }
 
 
 def test_counterparts():

@@ -6,7 +6,6 @@ from orderfree.metrics.combinations import (
     co_occurrence,
     combination_counts,
     position_accuracy,
-    seen_unseen,
     size_counts,
 )
 from orderfree.metrics.scores import to_matrix
@@ -21,12 +20,6 @@ def test_order_does_not_make_a_combination():
 
 def test_no_sets_no_combinations():
     assert combination_counts([], TRAINING) == {"distinct": 0, "unseen": 0}
-
-
-def test_masks_split_the_examples():
-    seen, unseen = seen_unseen([["b", "a"], ["b"], []], TRAINING)
-    assert seen.tolist() == [True, False, False]
-    assert unseen.tolist() == [False, True, True]
 
 
 def test_position_accuracy_by_hand():

@@ -40,7 +40,7 @@ def test_thinned_keeps_short_lines_and_averages_long_ones():
 
 
 def test_a_chart_is_well_formed_and_says_itself_in_words():
-    chart = line_chart("Loss <x>", [Line("a & b", [(1, 3.0), (2, 1.0)], 7)], "updates", low=0)
+    chart = line_chart("Loss <x>", [Line("a & b", [(1, 3.0), (2, 1.0)], 7)], "updates", upward=[0])
     assert chart is not None
     svg = ElementTree.fromstring(chart.svg)
     assert svg.attrib["aria-label"] == "Loss <x>: a & b from 3 to 1."

@@ -9,8 +9,8 @@ import pytest
 
 from orderfree.build import complete_config
 from orderfree.errors import OrderfreeError
+from orderfree.training.directory import check_same_data
 from orderfree.training.prepare import fingerprints
-from orderfree.training.run import _check_same_data
 from tiny_bert import tiny_encoder
 
 
@@ -49,7 +49,7 @@ def test_files_beside_the_training_file(tmp_path: Path, format: str) -> None:
         now = fingerprints(config, train, None)
         assert {key for key in now if now[key] != before[key]} == {part}
         with pytest.raises(OrderfreeError, match=f"the {part.replace('_', ' ')} data is not what this run was started"):
-            _check_same_data(tmp_path, before, now)
+            check_same_data(tmp_path, before, now)
         write(tmp_path, {name: files[name]})
     assert fingerprints(config, train, None) == before
 
@@ -62,7 +62,7 @@ def test_what_makes_features_of_sounds(tmp_path: Path) -> None:
     write(tmp_path, {"vggish": "other weights"})
     now = fingerprints(config, tmp_path / "train.jsonl", None)
     with pytest.raises(OrderfreeError, match="the sound features data is not what this run was started with"):
-        _check_same_data(tmp_path, before, now)
+        check_same_data(tmp_path, before, now)
     with pytest.raises(OrderfreeError, match=r"name its weights with data\.vggish"):
         complete_config({"data": {"vggish_pca": "components"}}, "the test")
 
@@ -91,4 +91,4 @@ def test_the_pretrained_encoder(tmp_path: Path, place: int) -> None:
     weights.write_bytes(content)
     now = fingerprints(config, tmp_path / "train.jsonl", None)
     with pytest.raises(OrderfreeError, match=r"the pretrained encoder .*tiny is not what this run was started with"):
-        _check_same_data(tmp_path, before, now)
+        check_same_data(tmp_path, before, now)
