@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from math import exp
 from pathlib import Path
 
+from claims.claims import CLAIMS, EVIDENCE, OWN_DATA, Judged, judge_claim, printed_verdict
+from claims.orders import ENOUGH_PAIRS, case_study
+from claims.verdicts import FAILS, HOLDS, UNTOLD, Evidence, Finding, Verdict, ended_by, was_cut
 from orderfree.data.corpora import corpora
-from orderfree.experiments.claims import CLAIMS, EVIDENCE, OWN_DATA, Judged, judge_claim, printed_verdict
-from orderfree.experiments.orders import ENOUGH_PAIRS, case_study
 from orderfree.experiments.overview import frequency_table, positions_table
 from orderfree.experiments.paper import DECODERS, METHODS, METRICS, PERFORMANCE, RANKED, Row, counterpart
 from orderfree.experiments.paper_figures import ranks, write_figures
 from orderfree.experiments.rendering import Table
 from orderfree.experiments.result_files import Result, load_results
 from orderfree.experiments.tables import combinations_table, corpus_table, rank_table, search_table, seen_unseen_table
-from orderfree.experiments.verdicts import FAILS, HOLDS, UNTOLD, Evidence, Finding, Verdict, ended_by, was_cut
 from orderfree.report.figure_style import save
 from orderfree.system.files import write_text
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,6 @@ from ..inference import Prediction, Predictor
 from ..training.listeners import read_history
 from ..types import Example
 from .analyses import example_f1_by_frequency
-from .claim_measures import packed
-from .orders import count_pairs
 from .result_files import FORMAT
 
 EXAMPLES_KEPT = 50
@@ -169,3 +168,15 @@ def _shown(prediction: Prediction, decoders: Sequence[str]) -> dict[str, Any]:
         "target": list(prediction.example.labels or ()),
         "predicted": {decoder: list(prediction.label_sets[decoder].labels) for decoder in decoders},
     }
+
+
+def packed(counts: Iterable[Iterable[int]]) -> str:
+    """Outcomes in the format of result files: `1,0,0 0,1,2`, one group per document."""
+    return " ".join(",".join(str(count) for count in document) for document in counts)
+
+
+def count_pairs(sequences: Iterable[Sequence[str]]) -> tuple[int, int]:
+    """Pairs of labels that occur in more than one sequence, and how many pairs occur in both orders."""
+    ordered = Counter(pair for labels in sequences for pair in combinations(labels, 2))
+    pairs = {frozenset(pair): (ordered[pair], ordered[pair[::-1]]) for pair in ordered}
+    return sum(sum(times) > 1 for times in pairs.values()), sum(min(times) > 0 for times in pairs.values())

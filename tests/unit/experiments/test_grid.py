@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from claims.measures import drawn, outcomes, value
 from orderfree.errors import OrderfreeError
 from orderfree.experiments import grid
 from orderfree.experiments.cells import Cell, Plan
-from orderfree.experiments.claim_measures import drawn, outcomes, value
 from orderfree.experiments.grid import run_cells
 from orderfree.experiments.result_files import load_results
 from orderfree.testing.toy import toy_corpus

@@ -14,15 +14,14 @@ A measure is named `<kind>/<name>`:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import lru_cache
 from math import log1p
 from statistics import fmean
 
 import numpy as np
 
-from ..metrics.resampling import resample_weights
-from .result_files import Result
+from orderfree.experiments.result_files import Result
+from orderfree.metrics.resampling import resample_weights
 
 FOUR = ("micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")  # metrics with a value per document
 FREQUENCY = {"rare": ("0", "1", "2-5"), "frequent": (">100",)}
@@ -71,11 +70,6 @@ def outcomes(result: Result, decoder: str, part: str = "test") -> np.ndarray | N
         return None
     counts = np.fromstring(by_decoder[decoder].replace(",", " "), dtype=np.int64, sep=" ").reshape(-1, 3)
     return counts[counts[:, 0] + counts[:, 2] > 1] if part == "test_multi" else counts
-
-
-def packed(counts: Iterable[Iterable[int]]) -> str:
-    """Outcomes in the format of result files: `1,0,0 0,1,2`, one group per document."""
-    return " ".join(",".join(str(count) for count in document) for document in counts)
 
 
 def drawn(result: Result, decoder: str, measure: str) -> np.ndarray | None:

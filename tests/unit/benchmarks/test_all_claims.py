@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from claims.claims import CLAIMS, EVIDENCE, OWN_DATA, judge_claim
+from claims.verdicts import UNTOLD, Evidence
+from orderfree.experiments.cell_result import packed
 from orderfree.experiments.cells import Cell, read_queue
-from orderfree.experiments.claim_measures import packed
-from orderfree.experiments.claims import CLAIMS, EVIDENCE, OWN_DATA, judge_claim
 from orderfree.experiments.result_files import Result
-from orderfree.experiments.verdicts import UNTOLD, Evidence
 
 QUEUE = Path(__file__).parents[3] / "scripts" / "paper_runs.yaml"
 LABELS, SEEN, UNSEEN = 20, 900, 300

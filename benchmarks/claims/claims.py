@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .claim_measures import on_scale
+from orderfree.experiments.paper import COMBINATIONS, METRICS, PERFORMANCE, Row, counterpart
+
+from .measures import on_scale
 from .orders import order_verdict
-from .paper import COMBINATIONS, METRICS, PERFORMANCE, Row, counterpart
 from .verdicts import Comparison, Evidence, Finding, Side, Verdict, judge, overall
 
 # The variant whose results are the evidence for each corpus. Only the first three are the paper's own data.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from orderfree.experiments.claim_measures import FOUR, drawn, outcomes, packed, value
-from orderfree.experiments.claims import CLAIMS, Claim, judge_claim, printed_verdict
-from orderfree.experiments.orders import case_study, order_verdict, pair_orders
-from orderfree.experiments.verdicts import Comparison, Evidence, Side, ended_by, overall, was_cut
+from claims.claims import CLAIMS, Claim, judge_claim, printed_verdict
+from claims.measures import FOUR, drawn, outcomes, value
+from claims.orders import case_study, order_verdict, pair_orders
+from claims.verdicts import Comparison, Evidence, Side, ended_by, overall, was_cut
+from orderfree.experiments.cell_result import packed
 
 LABELS = 10
 DOCUMENTS = 400

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
-from .paper import DECODERS, METHODS, Row
-from .result_files import Result
+from orderfree.experiments.cell_result import count_pairs
+from orderfree.experiments.paper import DECODERS, METHODS, Row
+from orderfree.experiments.result_files import Result
+
 from .verdicts import FAILS, HOLDS, UNTOLD, Verdict, was_cut
 
 CASES: tuple[Row, ...] = (("seq2seq", "beam"), ("order-free-rnn", "beam"), ("ocd", "beam"), ("ocd-mtl", "joint"))
 CASES_SHOWN = 3
 ENOUGH_PAIRS = 20  # repeated pairs needed before the absence of a second order is evidence
-
-
-def count_pairs(sequences: Iterable[Sequence[str]]) -> tuple[int, int]:
-    """Pairs of labels that occur in more than one sequence, and how many pairs occur in both orders."""
-    ordered = Counter(pair for labels in sequences for pair in combinations(labels, 2))
-    pairs = {frozenset(pair): (ordered[pair], ordered[pair[::-1]]) for pair in ordered}
-    return sum(sum(times) > 1 for times in pairs.values()), sum(min(times) > 0 for times in pairs.values())
 
 
 def pair_orders(results: Sequence[Result], decoder: str) -> tuple[int, int]:

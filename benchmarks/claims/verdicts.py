@@ -21,10 +21,11 @@ from typing import Literal
 import numpy as np
 from scipy.special import stdtrit
 
-from ..metrics.resampling import interval
-from .claim_measures import drawn, has_documents, on_scale, outcomes, value
-from .paper import Row
-from .result_files import Result
+from orderfree.experiments.paper import Row
+from orderfree.experiments.result_files import Result
+from orderfree.metrics.resampling import interval
+
+from .measures import drawn, has_documents, on_scale, outcomes, value
 
 Verdict = Literal["holds", "does not hold", "cannot be told"]
 HOLDS: Verdict = "holds"
