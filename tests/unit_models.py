@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 
 from orderfree.build import build_network, complete_config, encoder_options, featurizer_class, input_kind
 from orderfree.checkpoint import TrainedModel
 from orderfree.data.labels import LabelVocabulary
 from orderfree.testing.contracts import example_inputs
+from orderfree.types import Example
+
+WORDS = ("red", "fish", "blue", "pond", "big", "swim")
 
 SIZES: dict[str, dict[str, Any]] = {
     "sparse": {"hidden": 8},
@@ -42,3 +46,11 @@ def made_model(
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.8)
     return TrainedModel(config, known, featurizer, network)
+
+
+def labelled_texts(count: int, seed: int) -> list[Example]:
+    """Random texts with random labels of `made_model`."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 9))) for _ in range(count)]
+    kinds = [tuple(name for name in "abcd" if rng.random() < 0.4) for _ in texts]
+    return [Example(str(n), text=text, labels=kind) for n, (text, kind) in enumerate(zip(texts, kinds, strict=True))]

@@ -208,16 +208,14 @@ def reported_as_shifted(held: HeldOut, new: HeldOut | None, calibration: int, sp
         if new is not None:
             block = new.looks(rng.permutation(new.examples)[:BLOCK])
         assert block is not None
-        shift = compare(Reference.of(held.looks(own), ""), block)
+        shift = compare(Reference.of(held.looks(own)), block)
         reports += shift is not None and shift.shifted
     return reports / splits
 
 
 def later_data(reference: HeldOut, new: HeldOut, calibration: int, splits: int) -> dict[str, Any]:
     """Data of another time or field, compared with those that promises were made on, and what becomes of these."""
-    shift = compare(
-        Reference.of(reference.looks(np.arange(reference.examples)), ""), new.looks(np.arange(new.examples))
-    )
+    shift = compare(Reference.of(reference.looks(np.arange(reference.examples))), new.looks(np.arange(new.examples)))
     assert shift is not None, "there are enough examples"
     kept = {}
     for kind in ("recall", "candidates"):

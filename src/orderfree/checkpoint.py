@@ -117,13 +117,13 @@ def store_thresholds(
     directory: Path,
     named: dict[str, NamedThresholds],
     candidates: dict[str, Promise] | None = None,
-    reference: Reference | None = None,
+    references: dict[str, Reference] | None = None,
 ) -> None:
     """Adds named thresholds, promises and the looks of their examples to a finished model directory, in one atomic
     write; those of the same name are replaced. Then PROMISES.md says what is promised."""
     check_directory(directory)
     manifest = read_object(directory / MANIFEST)
-    added = Decisions(named=named, candidates=candidates or {}, reference=reference).stored_later()
+    added = Decisions(named=named, candidates=candidates or {}, references=references or {}).stored_later()
     stored = {key: manifest.get(key, {}) | content for key, content in added.items()}
     manifest |= {key: content for key, content in stored.items() if content}
     write_json(directory / MANIFEST, manifest)

@@ -20,7 +20,7 @@ from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.hierarchy import Hierarchy
 from .data.inputs import Input, as_examples
-from .decisions.promised import CandidateList, candidate_lists, make_promise
+from .decisions.promised import CandidateList, candidate_lists, make_promise, promised_settings
 from .decisions.records import Decision, default_decoder
 from .decoding.beam import Limits
 from .decoding.search import searches
@@ -134,15 +134,38 @@ class Predictor:
         if thresholds is not None and given.labels is not None:
             thresholds = thresholds[given.labels]  # (B, C)
         given = replace(given, thresholds=thresholds)
-        limits = decision.limits(self.limits)
-        if self.own_min_labels is not None:  # what the caller asks for precedes what is stored
-            limits = replace(limits, min_labels=self.limits.min_labels)
-        found = searches[decision.search](given, limits)
+        found = searches[decision.search](given, self.limits_of(decision))
         _refuse_nan(found.log_probs)
         return found
 
     def decision(self, decoder: str) -> Decision:
-        return self.trained.decisions.look_up(decoder)
+        """What a decoder stands for; an error where it stands for a promise that does not hold as this is set."""
+        decision = self.trained.decisions.look_up(decoder)
+        if decision.promise is not None:
+            if self.own_thresholds is not None:
+                raise OrderfreeError(f"{decoder} are thresholds that keep a promise; leave out the other thresholds.")
+            decision.promise.refuse_other(promised_settings(self.limits_of(decision), decision.search))
+        return decision
+
+    def limits_of(self, decision: Decision) -> Limits:
+        limits = decision.limits(self.limits)
+        if self.own_min_labels is not None:  # what the caller asks for precedes what is stored
+            limits = replace(limits, min_labels=self.limits.min_labels)
+        return limits
+
+    def candidate_promise(self, level: float) -> Promise:
+        """What lists of candidate sets promise at this level; an error where that does not hold as this is set."""
+        promise = self.trained.decisions.candidate_promise(level)
+        promise.refuse_other(promised_settings(self.limits, None))
+        return promise
+
+    @property
+    def surest_candidates(self) -> Promise | None:
+        """The promise of lists of candidate sets with the highest level that holds as this is set; None: there is
+        none."""
+        settings = promised_settings(self.limits, None)
+        holding = [promise for promise in self.trained.decisions.candidates.values() if promise.holds_with(settings)]
+        return max(holding, key=lambda promise: promise.level, default=None)
 
     def thresholds(self, decoder: str) -> Tensor | None:
         """(L,) the probabilities at which this decoder says yes; None: it has none, or one half for all labels."""
@@ -188,7 +211,7 @@ class Predictor:
         step marginals (`decoding/sets.py`) of every label, if the model has a label decoder.
         `candidates`: also a list of label sets that keeps the promise of this level."""
         decoders = decoders or [self.default_decoder]
-        limit = None if candidates is None else self.trained.decisions.candidate_promise(candidates).limit
+        limit = None if candidates is None else self.candidate_promise(candidates).limit
         for decoder in decoders:
             check_decoder(self.trained.config, self.decision(decoder).search)
         found = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals, limit)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from ..decisions.records import NamedThresholds
     from ..inference import Predictor
     from ..promises.promise import Promise
+    from ..promises.shift import Reference
+    from ..types import Example
 
 
 def thresholds(
@@ -62,10 +64,11 @@ def thresholds(
             "--name names one set of thresholds; give one --for with it, recall, precision or a metric."
         )
     predictor, data = open_run(run, settings, format)
-    found = _found(run, predictor, data_file, data, goals, confidence, decode)
+    found, examples = _found(run, predictor, data_file, data, goals, confidence, decode)
     named = {name or goal: made for goal, made in found.items() if isinstance(made, NamedThresholds)}
     candidates = {f"{made.level:g}": made for made in found.values() if isinstance(made, Promise)}
-    store_thresholds(run, named, candidates, predictor.trained.decisions.reference)
+    references = _references(predictor, examples, named) if candidates or any(t.promise for t in named.values()) else {}
+    store_thresholds(run, named, candidates, references)
     if as_json:
         print(json.dumps({name or goal: _as_json(made) for goal, made in found.items()}, ensure_ascii=False))
         return
@@ -85,10 +88,9 @@ def _found(
     goals: list[str],
     confidence: float | None,
     decode: str,
-) -> dict[str, NamedThresholds | Promise]:
-    """Thresholds or the promise for each goal, the latter with the fingerprint of the file."""
+) -> tuple[dict[str, NamedThresholds | Promise], list[Example]]:
+    """Thresholds or the promise for each goal, the latter with the fingerprint of the file; and its examples."""
     from ..evaluation import thresholds_for
-    from ..evaluation.watching import reference_of
     from ..promises.promise import CANDIDATES, parse_goal
 
     promises = {goal: parse_goal(goal) for goal in goals}
@@ -105,11 +107,20 @@ def _found(
         promise = replace(predictor.promise(examples, goal, confidence, decode), data=print_of_file or None)
         named = predictor.trained.decisions.named
         found[goal] = promise if wanted[0] == CANDIDATES else replace(named[goal], promise=promise)
-    if asked:
-        decisions, reference = predictor.trained.decisions, reference_of(predictor, examples)
-        predictor.trained.decisions = replace(decisions, reference=reference)
     warn_of_own_examples(run, predictor, data_file)
-    return found
+    return found, examples
+
+
+def _references(
+    predictor: Predictor, examples: list[Example], named: dict[str, NamedThresholds]
+) -> dict[str, Reference]:
+    """How calibration examples look to the model's own decoder and at the thresholds of their promises."""
+    from ..decisions.records import NAMED
+    from ..evaluation.watching import references_of
+
+    decisions = predictor.trained.decisions
+    predictor.trained.decisions = replace(decisions, named={**decisions.named, **named})  # by the names they are given
+    return references_of(predictor, examples, [NAMED + name for name, made in named.items() if made.promise])
 
 
 def _as_json(made: NamedThresholds | Promise) -> dict[str, Any]:

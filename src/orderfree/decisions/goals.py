@@ -42,19 +42,21 @@ def promised_thresholds(
     decoder: str,
     limits: Limits,
     confidence: float | None = None,
+    hidden: np.ndarray | None = None,
 ) -> NamedThresholds:
     """The threshold of `decoder` for all labels that keeps the promise `recall=…` or `precision=…`.
 
-    missed (N,): true labels of each example that the model does not know. For a precision, empty sets are allowed,
-    whatever `decoding.min_labels` is."""
+    missed (N,): true labels of each example that the model does not know; hidden (N, L): cells whose truth is not
+    known. For a precision, empty sets are allowed, whatever `decoding.min_labels` is."""
     wanted = parse_goal(goal)
     assert wanted is not None, "the goal is a promise"
     kind, level = wanted
     fewest = 0 if kind == PRECISION else limits.min_labels
-    cells = Cells.of(probs, targets, fewest, limits.max_labels).with_missed(missed)
+    cells = Cells.of(probs, targets, fewest, limits.max_labels, hidden).with_missed(missed)
     promise = label_promise(cells, kind, level, confidence, int(missed.sum()))
+    shown = probs if hidden is None else np.where(hidden, 0.0, probs)
     return _named(
-        NamedThresholds(decoder, promise.limit, fewest, goal, {}, len(targets), promise), probs, targets, limits
+        NamedThresholds(decoder, promise.limit, fewest, goal, {}, len(targets), promise), shown, targets, limits
     )
 
 

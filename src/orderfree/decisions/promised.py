@@ -60,6 +60,16 @@ class CandidateList:
         return len(self.sets) + self.outside != 1
 
 
+def promised_settings(limits: Limits, search: str | None) -> dict[str, Any]:
+    """The settings of decoding that a promise rests on; search None: of lists of candidate sets."""
+    settings: dict[str, Any] = {"min_labels": limits.min_labels, "max_labels": limits.max_labels}
+    if search is None or searches[search].over_sets:
+        settings["renormalise"] = limits.renormalise
+    if search is not None and searches[search].over_sets:
+        settings |= {"beam_width": limits.width, "br_power": limits.br_power}
+    return settings
+
+
 def make_promise(
     predictor: Calibrated, examples: Iterable[Example], goal: str, confidence: float | None, decoder: str
 ) -> tuple[Promise, Decisions]:
@@ -74,14 +84,15 @@ def make_promise(
     if wanted[0] == CANDIDATES:
         whole = [example for example in known if not example.unknown]
         promise = set_promise(_set_scores(predictor, whole), wanted[1], confidence, int(missed.sum()))
+        promise = replace(promise, settings=promised_settings(predictor.limits, None))
         return promise, replace(decisions, candidates={**decisions.candidates, f"{wanted[1]:g}": promise})
-    probs = predictor.predict_proba(known, decoder)  # (N, L)
-    for row, example in enumerate(known):
-        probs[row, predictor.labels.known(example.unknown or ())] = 0.0
-    targets = _targets(predictor, known)
-    named = promised_thresholds(probs, targets, missed, goal, decoder, predictor.limits, confidence)
+    probs, targets = predictor.predict_proba(known, decoder), _targets(predictor, known)  # (N, L)
+    hidden = _hidden(predictor, known)
+    named = promised_thresholds(probs, targets, missed, goal, decoder, predictor.limits, confidence, hidden)
     assert named.promise is not None, "the thresholds of a promise"
-    return named.promise, replace(decisions, named={**decisions.named, goal: named})
+    settings = promised_settings(replace(predictor.limits, min_labels=named.min_labels), decoder)
+    promise = replace(named.promise, settings=settings)
+    return promise, replace(decisions, named={**decisions.named, goal: replace(named, promise=promise)})
 
 
 def _calibration_examples(predictor: Calibrated, examples: Iterable[Example]) -> list[Example]:
@@ -103,6 +114,14 @@ def _calibration_examples(predictor: Calibrated, examples: Iterable[Example]) ->
 def _targets(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray:
     """(N, L) bool"""
     ids = [np.array(predictor.labels.known(example.labels or ()), dtype=np.int64) for example in examples]
+    return predictor.labels.one_hot(ids)
+
+
+def _hidden(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray | None:
+    """(N, L) bool: of which labels it is not known whether an example has them; None: of none."""
+    if not any(example.unknown for example in examples):
+        return None
+    ids = [np.array(predictor.labels.known(example.unknown or ()), dtype=np.int64) for example in examples]
     return predictor.labels.one_hot(ids)
 
 

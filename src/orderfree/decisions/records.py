@@ -46,6 +46,7 @@ class Decision:
     thresholds: Threshold | None = None  # None: the search has none, or one half for all labels
     br_power: float | None = None  # None: the power of the config
     min_labels: int | None = None  # None: the number of the config
+    promise: Promise | None = None  # what these thresholds promise
 
     def limits(self, usual: Limits) -> Limits:
         power = usual.br_power if self.br_power is None else self.br_power
@@ -75,7 +76,7 @@ class Decisions:
     named: dict[str, NamedThresholds] = field(default_factory=dict)
     fewest: dict[str, int] = field(default_factory=dict)  # search -> min_labels, where validation chose it
     candidates: dict[str, Promise] = field(default_factory=dict)  # level, as "0.9" -> the promise of lists of sets
-    reference: Reference | None = None  # how the examples looked that promises were made on
+    references: dict[str, Reference] = field(default_factory=dict)  # decoder -> how it saw examples of promises
     label_repair: Repair | None = None  # of binary-relevance probabilities, chosen on validation
     set_repairs: dict[str, Repair] = field(default_factory=dict)  # decoder -> of the probability of its sets
 
@@ -94,15 +95,10 @@ class Decisions:
             )
         return self.candidates[f"{level:g}"]
 
-    @property
-    def surest_candidates(self) -> Promise | None:
-        """The promise of lists of sets with the highest level; None: there is none."""
-        return max(self.candidates.values(), key=lambda promise: promise.level, default=None)
-
     def look_up(self, decoder: str) -> Decision:
         if decoder.startswith(NAMED):
             named = self._named(decoder.removeprefix(NAMED))
-            return Decision(named.decoder, named.threshold, min_labels=named.min_labels)
+            return Decision(named.decoder, named.threshold, min_labels=named.min_labels, promise=named.promise)
         if decoder.startswith(BEST):
             return self._best(decoder.removeprefix(BEST))
         thresholds = self.thresholds.get(decoder, {}).get(USUAL_METRIC)
@@ -141,11 +137,10 @@ class Decisions:
 
     def stored_later(self) -> dict[str, dict[str, Any]]:
         """What `orderfree thresholds` adds to manifest.json."""
-        reference = {} if self.reference is None else {"reference": self.reference.to_json()}
         return {
             "thresholds": {name: asdict(thresholds) for name, thresholds in self.named.items()},
             "candidates": {level: asdict(promise) for level, promise in self.candidates.items()},
-            **reference,
+            "references": {decoder: reference.to_json() for decoder, reference in self.references.items()},
         }
 
     @classmethod
@@ -173,13 +168,12 @@ class Decisions:
             best[str(metric)] = Decision(search, chosen, powers.get(metric), for_metric.get(metric))
         named = {str(n): _checked_named(e, labels, decoders) for n, e in manifest.get("thresholds", {}).items()}
         lists = {str(level): Promise.from_json(entry) for level, entry in manifest.get("candidates", {}).items()}
-        looks = manifest.get("reference")
-        reference = None if looks is None else Reference.from_json(looks, labels)
+        references = {str(d): Reference.from_json(looks, labels) for d, looks in manifest.get("references", {}).items()}
         repairs = content.get("repairs")
         for_labels = None if repairs is None else Repair.from_json(repairs["labels"])
         for_sets = {} if repairs is None else {str(d): Repair.from_json(r) for d, r in repairs["sets"].items()}
         few = fewest.get("decoders", {})
-        return cls(thresholds, best, named, few, lists, reference, for_labels, for_sets)
+        return cls(thresholds, best, named, few, lists, references, for_labels, for_sets)
 
 
 def default_decoder(config: Config, decisions: Decisions) -> str:

@@ -136,11 +136,11 @@ def predict_for_scores(
     """Predictions with everything `judge` scores."""
     predictions = predictor.predict(examples, decoders, marginals=True)
     if hierarchy is not None:
-        predictions = (_closed(prediction, hierarchy) for prediction in predictions)
+        predictions = (closed(prediction, hierarchy) for prediction in predictions)
     return list(predictions)
 
 
-def _closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
+def closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
     label_sets = {
         decoder: replace(found, labels=hierarchy.closed(found.labels))
         for decoder, found in prediction.label_sets.items()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from threading import Lock
+from typing import Any
 
 import numpy as np
 
 from ..data.featurizers import bag_part
+from ..decisions.promised import promised_settings
 from ..inference import Prediction, Predictor
 from ..promises.shift import Looks, Reference, Shift, compare
 from ..types import Example
@@ -35,39 +37,60 @@ def looks_of(predictor: Predictor, predictions: Sequence[Prediction], decoder: s
     return Looks(numbers, np.bincount(ids, minlength=len(predictor.labels)), len(sets))
 
 
-def reference_of(predictor: Predictor, examples: Iterable[Example]) -> Reference:
-    """How these examples look to the model, to compare later ones with."""
-    decoder = predictor.default_decoder
-    return Reference.of(looks_of(predictor, list(predictor.predict(examples, [decoder])), decoder), decoder)
+def references_of(
+    predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str] = ()
+) -> dict[str, Reference]:
+    """How these examples look to the model's own decoder and to others, to compare later ones with."""
+    every = list(dict.fromkeys([predictor.default_decoder, *decoders]))
+    predictions = list(predictor.predict(examples, every))
+    return {
+        decoder: Reference.of(looks_of(predictor, predictions, decoder), _settings(predictor, decoder))
+        for decoder in every
+    }
+
+
+def _settings(predictor: Predictor, decoder: str) -> dict[str, Any]:
+    decision = predictor.decision(decoder)
+    return promised_settings(predictor.limits_of(decision), decision.search)
+
+
+def comparable(predictor: Predictor, decoders: Iterable[str]) -> str | None:
+    """The first of these decoders that has a reference, made with the same settings of decoding."""
+    references = predictor.trained.decisions.references
+    if predictor.own_thresholds is not None:
+        return None
+    return next((d for d in decoders if d in references and references[d].settings == _settings(predictor, d)), None)
 
 
 def shift_of(predictor: Predictor, predictions: Sequence[Prediction]) -> Shift | None:
-    """How predictions compare with the model's reference; None: it has none, or another decoder has made them."""
-    reference = predictor.trained.decisions.reference
-    if reference is None or not predictions or reference.decoder not in predictions[0].label_sets:
+    """How predictions compare with the model's reference; None: it has none of the decoders that made them."""
+    decoder = comparable(predictor, predictions[0].label_sets if predictions else ())
+    if decoder is None:
         return None
-    return compare(reference, looks_of(predictor, predictions, reference.decoder))
+    return compare(predictor.trained.decisions.references[decoder], looks_of(predictor, predictions, decoder))
 
 
 class Watch:
-    """Compares the texts of a service with the reference of its model, one block after another."""
+    """Compares the texts of a service with the references of its model, one block of texts of a decoder after
+    another."""
 
     def __init__(self, predictor: Predictor, block: int = BLOCK) -> None:
         self.predictor, self.block = predictor, block
         self.newest: Shift | None = None  # of the last full block
-        self._parts: list[Looks] = []
+        self._parts: dict[str, list[Looks]] = {}  # by decoder
         self._lock = Lock()
 
     def saw(self, predictions: Sequence[Prediction]) -> None:
-        """Predictions of the reference's decoder count; others are left out."""
-        reference = self.predictor.trained.decisions.reference
-        if reference is None or not predictions or reference.decoder not in predictions[0].label_sets:
+        """Predictions of decoders that have a reference count; others are left out."""
+        decoder = comparable(self.predictor, predictions[0].label_sets if predictions else ())
+        if decoder is None:
             return
-        looks = looks_of(self.predictor, predictions, reference.decoder)
+        looks = looks_of(self.predictor, predictions, decoder)
         with self._lock:
-            self._parts.append(looks)
-            if sum(part.examples for part in self._parts) >= self.block:
-                self.newest = compare(reference, Looks.together(self._parts))
-                self._parts = []
+            parts = self._parts.setdefault(decoder, [])
+            parts.append(looks)
+            if sum(part.examples for part in parts) >= self.block:
+                self.newest = compare(self.predictor.trained.decisions.references[decoder], Looks.together(parts))
+                parts.clear()
                 if self.newest is not None and self.newest.shifted:
                     log.warning(self.newest.sentence)

@@ -35,9 +35,17 @@ class Cells:
     true: np.ndarray  # (C,) bool
 
     @classmethod
-    def of(cls, probs: np.ndarray, targets: np.ndarray, min_labels: int, max_labels: int) -> Cells:
+    def of(
+        cls,
+        probs: np.ndarray,
+        targets: np.ndarray,
+        min_labels: int,
+        max_labels: int,
+        hidden: np.ndarray | None = None,
+    ) -> Cells:
         """Of matrices (N, L). Whatever the threshold, the `min_labels` most probable labels of an example are predicted
-        and those beyond `max_labels` are not, nor those with a probability of 0: they are outside a shortlist."""
+        and those beyond `max_labels` are not, nor those with a probability of 0: they are outside a shortlist.
+        `hidden` cells, whose truth is not known, take places of these but are neither right nor wrong."""
         step = max(BLOCK // max(probs.shape[1], 1), 1)
         parts = [(np.zeros(0, dtype=int), np.zeros(0), np.zeros(0, dtype=bool))]
         for start in range(0, len(probs), step):
@@ -45,6 +53,8 @@ class Cells:
             rank = np.argsort(np.argsort(-some, axis=1, kind="stable"), axis=1, kind="stable")  # (n, L)
             reached = np.where(rank < min_labels, np.inf, np.where(rank < max_labels, some, -np.inf))
             reached[some <= 0] = -np.inf
+            if hidden is not None:
+                reached[hidden[start : start + step]] = -np.inf
             rows, columns = np.nonzero(truth | (reached >= LOWEST))
             parts.append((start + rows, reached[rows, columns].astype(float), truth[rows, columns].astype(bool)))
         return cls(len(probs), *(np.concatenate(part) for part in zip(*parts, strict=True)))
@@ -121,7 +131,7 @@ def precision_threshold(cells: Cells, precision: float, confidence: float) -> fl
         if not len(losses) or risk_p_value(float(losses.mean()), len(losses), 1 - precision) > 1 - confidence:
             break
         accepted = threshold
-    return _refused_precision(cells, way, precision, confidence) if accepted is None else accepted
+    return _refused_precision(cells, precision, confidence) if accepted is None else accepted
 
 
 def _thresholds_to_try(cells: Cells, precision: float) -> list[float]:
@@ -139,8 +149,9 @@ def _thresholds_to_try(cells: Cells, precision: float) -> list[float]:
     return [float(threshold) for threshold in tried[begin:]]
 
 
-def _refused_precision(cells: Cells, way: list[float], precision: float, confidence: float) -> Refusal:
-    """What all examples reach where the tests began, and how many like them would pass."""
+def _refused_precision(cells: Cells, precision: float, confidence: float) -> Refusal:
+    """What all examples reach where tests on them would begin, and how many like them would pass."""
+    way = _thresholds_to_try(cells, precision)
     losses = cells.precision_losses(way[0]) if way else np.zeros(0)
     if not len(losses):
         return Refusal(0.0, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,7 @@ class Promise:
     limit: float  # the threshold of labels, or the limit of lists of sets
     unknown_labels: int = 0  # true labels of these examples that the model does not know, counted as missed
     data: str | None = None  # SHA-256 of the file of these examples
+    settings: dict[str, Any] = field(default_factory=dict)  # of decoding, with which alone it holds
 
     @property
     def sentence(self) -> str:
@@ -46,6 +47,21 @@ class Promise:
             told += f" {self.unknown_labels:,} of their labels are unknown to the model and count as missed."
         return told
 
+    def holds_with(self, settings: dict[str, Any]) -> bool:
+        """Whether predictions are decoded with the settings it was made with."""
+        return all(settings.get(name) == value for name, value in self.settings.items())
+
+    def refuse_other(self, settings: dict[str, Any]) -> None:
+        if not self.holds_with(settings):
+            other = [name for name, value in self.settings.items() if settings.get(name) != value]
+            made, here = (
+                ", ".join(f"{name}={given.get(name)}" for name in other) for given in (self.settings, settings)
+            )
+            raise OrderfreeError(
+                f"{self.kind}={self.level:g} was promised with {made} and does not hold with {here}; leave these "
+                "settings of decoding as they were, or make the promise again with the new ones."
+            )
+
     @classmethod
     def from_json(cls, content: dict[str, Any]) -> Promise:
         """ValueError where the content is no promise."""
@@ -53,8 +69,8 @@ class Promise:
         shares = (made.level, made.achieved, made.confidence if made.confidence is not None else 0.5)
         if made.kind not in KINDS or not all(0 <= float(share) <= 1 for share in shares):
             raise ValueError(f"manifest.json holds a promise of {made.kind!r} that is none")
-        if not math.isfinite(made.limit) or made.examples < 1:
-            raise ValueError("manifest.json holds a promise without examples or limit")
+        if not math.isfinite(made.limit) or made.examples < 1 or not isinstance(made.settings, dict):
+            raise ValueError("manifest.json holds a promise without examples, limit or settings")
         return made
 
 
@@ -111,7 +127,8 @@ def _refusal(
     sure = "" if confidence is None else f" with confidence {confidence:g}"
     asked = f"--for {kind}={level:g}{sure} cannot be promised by {examples:,} calibration examples"
     if refused.needed is not None:
-        return f"{asked}; about {refused.needed:,} like them would suffice, or ask for less."
+        needed = max(refused.needed, examples + 1)
+        return f"{asked}; about {needed:,} like them would suffice, or ask for less."
     unknown = f" ({unknown_labels:,} of their labels are unknown to the model)" if unknown_labels else ""
     raised = " or, if sets are too small for it, raise decoding.max_labels" if kind == RECALL else ""
     return f"{asked}, nor by more like them: the best they reach is {refused.best:.4f}{unknown}; ask for less{raised}."

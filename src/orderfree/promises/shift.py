@@ -2,7 +2,7 @@
 
 A promise holds for exchangeable data. Of every example some numbers are taken that need no true labels; their
 distribution on reference examples is stored with the model, and that on new examples compared with it: the
-Kolmogorov-Smirnov test for each number, and a test of proportions for each predicted label. With p-values corrected for
+Kolmogorov-Smirnov test for each number, and a binomial test for each predicted label. With p-values corrected for
 the number of tests (Bonferroni), data that have not changed are reported as shifted in one of a hundred comparisons.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import kolmogorov, ndtr
+from scipy.special import bdtr, bdtrc, kolmogorov
 
 LEVEL = 0.01  # p-value below which data are said to have shifted
 POINTS = 512  # of a distribution that are kept
@@ -47,14 +47,14 @@ class Reference:
     """How examples looked that were like those the model was made for."""
 
     examples: int
-    decoder: str  # whose predictions these are
     numbers: dict[str, list[float]]  # name -> sorted points of the distribution
     labels: list[int]  # how many of the examples each label was predicted for
+    settings: dict[str, Any]  # of decoding, with which alone new predictions can be compared
 
     @classmethod
-    def of(cls, looks: Looks, decoder: str) -> Reference:
+    def of(cls, looks: Looks, settings: dict[str, Any] | None = None) -> Reference:
         points = {name: _points(values) for name, values in looks.numbers.items()}
-        return cls(looks.examples, decoder, points, looks.labels.tolist())
+        return cls(looks.examples, points, looks.labels.tolist(), settings or {})
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -133,11 +133,16 @@ def _same_distribution(points: np.ndarray, examples: int, values: np.ndarray) ->
 
 
 def _same_shares(first: np.ndarray, examples: int, second: np.ndarray, new_examples: int) -> float:
-    """The smallest p-value over labels that two shares are the same, times the number of labels."""
-    pooled = (first + second + 1) / (examples + new_examples + 2)
-    error = np.sqrt(pooled * (1 - pooled) * (1 / examples + 1 / new_examples))
-    distance = np.abs(first / examples - second / new_examples)
-    # half a case nearer, since counts are whole
-    distance = np.maximum(distance - 0.5 * (1 / examples + 1 / new_examples), 0.0)
-    tails = 2 * ndtr(-distance / error)
-    return float(min(1.0, len(first) * tails.min())) if len(first) else 1.0
+    """The smallest p-value over labels that two shares are the same, times the number of labels.
+
+    If they are, the cases of a label fall on the new examples as if drawn without replacement; drawn with replacement
+    they are spread a little wider, so that the binomial p-value is too large, if anything, however rare a label is. Of
+    a frequent label the examples without it are counted."""
+    if not len(first):
+        return 1.0
+    rare = first + second <= (examples + new_examples) / 2  # (L,)
+    new = np.where(rare, second, new_examples - second)
+    cases = new + np.where(rare, first, examples - first)
+    share = new_examples / (examples + new_examples)
+    below, above = bdtr(new, cases, share), bdtrc(new - 1, cases, share)  # P(Binomial <= new), P(Binomial >= new)
+    return float(min(1.0, len(first) * 2 * np.minimum(below, above).min()))

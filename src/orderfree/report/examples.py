@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..data.hierarchy import Hierarchy
-from ..evaluation import judge, known_parts, predict_for_scores
-from ..evaluation.watching import shift_of
+from ..evaluation import closed, judge, known_parts, predict_for_scores
+from ..evaluation.watching import comparable, shift_of
 from ..inference import Prediction, Predictor
 from ..types import Example
 from .trace import likeliest, trace
@@ -24,10 +24,13 @@ def evaluate_with_examples(
     predictor: Predictor, examples: Iterable[Example], decoders: Sequence[str], hierarchy: Hierarchy | None = None
 ) -> dict[str, Any]:
     """What `evaluate` returns, and the examples that the report shows."""
-    predictions = predict_for_scores(predictor, examples, decoders, hierarchy)
+    own = [predictor.default_decoder]
+    compared = own if comparable(predictor, own) and not comparable(predictor, decoders) else []
+    raw = predict_for_scores(predictor, examples, [*decoders, *compared])
+    shift = shift_of(predictor, raw)
+    predictions = raw if hierarchy is None else [closed(prediction, hierarchy) for prediction in raw]
     scores = judge(predictor, predictions, decoders)
     shown = shown_examples(predictor, known_parts(predictor, predictions), scores["default_decoder"])
-    shift = shift_of(predictor, predictions)
     return {**scores, "shift": None if shift is None else shift.to_json(), "examples_shown": shown}
 
 
@@ -58,7 +61,7 @@ def shown_examples(predictor: Predictor, predictions: Sequence[Prediction], deco
 def possible_sets(predictor: Predictor, predictions: Sequence[Prediction]) -> list[dict[str, Any] | None]:
     """The list of sets that the model promises to hold the true one, for each prediction, in as many as are shown;
     None where it makes no such promise."""
-    promise = predictor.trained.decisions.surest_candidates
+    promise = predictor.surest_candidates
     if promise is None:
         return [None] * len(predictions)
     found = predictor.predict([prediction.example for prediction in predictions], candidates=promise.level)

@@ -63,7 +63,9 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
         for label in options.thresholds:
             if label not in predictor.labels.ids:
                 raise OrderfreeError(f"thresholds: {shortened(label)!r} is no label of this model; see /v1/model.")
-    return predictor.adjusted(options.thresholds, options.min_labels, options.max_labels), decoder, name
+    adjusted = predictor.adjusted(options.thresholds, options.min_labels, options.max_labels)
+    adjusted.decision(decoder)  # a promise may not hold with these options
+    return adjusted, decoder, name
 
 
 def predict_texts(predictor: Predictor, decoder: str, candidates: float | None, texts: list[str]) -> list[Prediction]:
@@ -148,8 +150,8 @@ def _explain(predictor: Predictor, decoder: str, candidates: int, text: str) -> 
 
 
 def _possible(predictor: Predictor, text: str) -> PossibleSets | None:
-    promise = predictor.trained.decisions.surest_candidates
-    if promise is None or predictor.limits != Predictor(predictor.trained).limits:
+    promise = predictor.surest_candidates
+    if promise is None:
         return None
     ((_, given),) = predictor.batches([Example("0", text=text)])
     (found,) = candidate_lists(predictor, given, promise.limit)

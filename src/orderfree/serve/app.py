@@ -116,7 +116,7 @@ def _add_questions(
     async def predict(request: Request) -> Response:
         asked = await read(PredictRequest, request)
         adjusted, decoder, plain = asked_for(predictor, asked)
-        _check(asked, predictor, limits)
+        _check(asked, adjusted, limits)
         work = partial(predict_texts, adjusted, decoder, asked.candidates)
         found = await batcher.submit(f"predict {asked.candidates} {asked.group}", work, asked.all_texts, limits.seconds)
         if asked.thresholds is None and asked.min_labels is None and asked.max_labels is None:
@@ -143,9 +143,7 @@ def _check(asked: PredictRequest, predictor: Predictor, limits: ServiceLimits) -
     if (probs := _probs(asked, predictor)) > limits.probs:
         raise Problem("invalid", f"{probs:,} probabilities are too many for an answer; send fewer texts at once.")
     if asked.candidates is not None:
-        predictor.trained.decisions.candidate_promise(asked.candidates)
-        if asked.min_labels is not None or asked.max_labels is not None:
-            raise OrderfreeError("`candidates` are promised with the model's own set sizes; leave out the others.")
+        predictor.candidate_promise(asked.candidates)
 
 
 def _probs(asked: PredictRequest, predictor: Predictor) -> int:

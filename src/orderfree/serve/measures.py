@@ -30,7 +30,7 @@ class Measures:
         queue.set_function(waiting)
         shifted = Gauge(
             "orderfree_shift_p_value",
-            "How probable it is that the newest 500 texts are like those of the promises; NaN: not known",
+            "p-value of the newest 500 texts against the calibration examples of the promises; NaN: not known",
             registry=self.registry,
         )
         shifted.set_function(shift)

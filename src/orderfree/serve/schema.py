@@ -201,7 +201,7 @@ class ExplainAnswer(BaseModel):
     alternatives: Alternatives | None
     possible: PossibleSets | None = Field(
         description="label sets that hold the true one, by the surest promise of the model; null where it makes none, "
-        "or where min_labels or max_labels is not the model's own"
+        "or where min_labels or max_labels is not that of the promise"
     )
     comparison: list[ComparedLabel] = Field(description="labels that either decoder thinks of")
 

@@ -168,3 +168,20 @@ def test_examples_may_be_chosen_in_any_order_and_twice(monkeypatch: pytest.Monke
     for threshold in (0.0, 0.2, 0.7):
         assert some.recall_losses(threshold).tolist() == again.recall_losses(threshold).tolist()
         assert some.precision_losses(threshold).tolist() == again.precision_losses(threshold).tolist()
+
+
+def test_too_few_examples_for_a_precision_are_told_how_many_suffice() -> None:
+    probs, true = np.full((3, 2), 0.9), np.ones((3, 2), dtype=bool)
+    refused = precision_threshold(Cells.of(probs, true, 0, 2), 0.95, 0.95)
+    assert refused == Refusal(1.0, 79)  # 59 of three quarters of the examples
+
+
+def test_a_label_whose_truth_is_not_known_takes_its_place_in_the_set() -> None:
+    """The first label is always predicted, as at least one is. Where its truth is not known, the second is not always
+    predicted in its stead."""
+    probs, true = np.array([[0.9, 0.5, 0.4]]), np.array([[False, True, True]])
+    hidden = np.array([[True, False, False]])
+    assert Cells.of(probs, true, 1, 2, hidden).recall_losses(0.45).tolist() == [0.5]
+    assert Cells.of(probs, true, 1, 2, hidden).recall_losses(0.6).tolist() == [1.0]
+    assert Cells.of(probs, true, 1, 2, hidden).recall_losses(0.0).tolist() == [0.5]  # max_labels: no third one
+    assert Cells.of(probs, true, 0, 3, hidden).precision_losses(0.3).tolist() == [0.0]

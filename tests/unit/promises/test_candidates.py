@@ -24,27 +24,18 @@ from orderfree.report.page import render
 from orderfree.serve.app import create_app
 from orderfree.serve.schema import ServiceLimits
 from orderfree.types import Example, LabelSet
-from unit_models import made_model
-
-WORDS = ("red", "fish", "blue", "pond", "big", "swim")
-
-
-def labelled(count: int, seed: int) -> list[Example]:
-    rng = np.random.default_rng(seed)
-    texts = [" ".join(rng.choice(WORDS, size=rng.integers(1, 9))) for _ in range(count)]
-    kinds = [tuple(name for name in "abcd" if rng.random() < 0.4) for _ in texts]
-    return [Example(str(n), text=text, labels=kind) for n, (text, kind) in enumerate(zip(texts, kinds, strict=True))]
+from unit_models import labelled_texts, made_model
 
 
 @pytest.fixture(scope="module")
 def predictor() -> Predictor:
     made = Predictor(made_model(seed=5))
-    made.promise(labelled(200, 1), "candidates=0.8")
+    made.promise(labelled_texts(200, 1), "candidates=0.8")
     return made
 
 
 def test_lists_of_an_untrained_model_hold_the_truth(predictor: Predictor) -> None:
-    new = labelled(400, 2)
+    new = labelled_texts(400, 2)
     listed = [p.candidates for p in predictor.predict(new, ["beam"], candidates=0.8)]
     covered = [
         any(set(labels) == set(example.labels or ()) for labels, _ in found.sets) or found.outside
@@ -71,26 +62,26 @@ def test_a_promise_survives_saving_and_is_on_the_card(predictor: Predictor, tmp_
 
 def test_what_cannot_be_promised_of_sets(predictor: Predictor) -> None:
     with pytest.raises(OrderfreeError, match=r"promises no lists of candidate sets at 0\.9; it does at 0\.8, and"):
-        list(predictor.predict(labelled(3, 2), candidates=0.9))
+        list(predictor.predict(labelled_texts(3, 2), candidates=0.9))
     with pytest.raises(OrderfreeError, match="5 calibration examples; about 19 like them would suffice"):
-        predictor.promise(labelled(5, 1), "candidates=0.95")
+        predictor.promise(labelled_texts(5, 1), "candidates=0.95")
     with pytest.raises(OrderfreeError, match="no label decoder"):
-        Predictor(made_model(seed=5, sequence=None)).promise(labelled(50, 1), "candidates=0.8")
+        Predictor(made_model(seed=5, sequence=None)).promise(labelled_texts(50, 1), "candidates=0.8")
     with pytest.raises(DataError, match="no calibration example has a label that the model knows"):
-        predictor.promise([replace(e, labels=("z",)) for e in labelled(50, 1)], "candidates=0.8")
+        predictor.promise([replace(e, labels=("z",)) for e in labelled_texts(50, 1)], "candidates=0.8")
     with pytest.raises(OrderfreeError, match="'f1' is no promise"):
-        predictor.promise(labelled(50, 1), "f1")
+        predictor.promise(labelled_texts(50, 1), "f1")
 
 
 def test_labels_the_model_does_not_know_are_outside(predictor: Predictor) -> None:
-    strange = [replace(e, labels=("a", "never seen")) for e in labelled(50, 1)]
+    strange = [replace(e, labels=("a", "never seen")) for e in labelled_texts(50, 1)]
     made = Predictor(made_model(seed=5)).promise(strange, "candidates=0.8")
     assert made.unknown_labels == 50
     assert "50 of their labels are unknown to the model" in made.sentence
 
 
 def test_doubtful_sets_are_withheld(predictor: Predictor) -> None:
-    for prediction in predictor.predict(labelled(20, 3), ["joint"]):
+    for prediction in predictor.predict(labelled_texts(20, 3), ["joint"]):
         record = prediction_record(predictor, prediction, "joint", None, "none")
         prob = predictor.set_prob("joint", prediction.label_sets["joint"])
         assert prob == pytest.approx(np.exp(record["log_prob"]))
@@ -162,7 +153,7 @@ def test_more_than_one_answer_is_doubtful(sets: int, outside: bool, doubtful: bo
 
 
 def test_the_report_shows_promises_lists_and_what_is_answered(predictor: Predictor, tmp_path: Path) -> None:
-    found = evaluate_with_examples(predictor, labelled(150, 4), ["beam"])
+    found = evaluate_with_examples(predictor, labelled_texts(150, 4), ["beam"])
     for example in found["examples_shown"]:
         (expected,) = predictor.predict([Example("0", text=example["text"])], candidates=0.8)
         assert expected.candidates is not None
