@@ -23,7 +23,7 @@ from features import write_clips
 from orderfree.build import build_network, load_config
 from orderfree.checkpoint import TrainedModel, versions
 from orderfree.experiments.grid import CONFIGS
-from orderfree.inference import default_threads
+from orderfree.system.processor import default_threads
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
 

@@ -33,7 +33,6 @@ MODELS: dict[str, tuple[str, list[str]]] = {  # name -> preset and settings
     "fast, maximum likelihood": ("fast", [*QUICK, "objective.sequence=mle"]),
     "fast, binary relevance alone": ("fast", [*QUICK, "objective.sequence=null"]),
     "linear classifiers alone": ("fast", [*QUICK, "objective.sequence=null", "model.br_decoder=scores"]),
-    "fast, shortlists": ("fast", [*QUICK, "model.encoder_options.shortlist=2"]),
     "sparse": ("fast", [*SMALL, "model.encoder=sparse"]),
     "sparse, order-free RNN": ("fast", [*SMALL, "model.encoder=sparse", "objective.sequence=order_free"]),
     "bilstm": ("paper", [*SMALL, *BILSTM]),

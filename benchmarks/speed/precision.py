@@ -27,9 +27,8 @@ from orderfree.build import build_network, load_config
 from orderfree.checkpoint import TrainedModel, versions
 from orderfree.data.batching import length_bucketed
 from orderfree.experiments.cells import CONFIGS
-from orderfree.inference import default_threads
 from orderfree.system.precision import INSTRUCTIONS, bfloat16_is_faster, processor_instructions
-from orderfree.system.processor import keep_freed_memory, use_processor
+from orderfree.system.processor import default_threads, keep_freed_memory, use_processor
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
 

@@ -37,9 +37,8 @@ from orderfree.checkpoint import TrainedModel, versions
 from orderfree.config import Config
 from orderfree.data.batching import length_bucketed
 from orderfree.experiments.grid import CONFIGS
-from orderfree.inference import default_threads
 from orderfree.objectives.ocd import optimal_policy, optimal_q_values
-from orderfree.system.processor import keep_freed_memory
+from orderfree.system.processor import default_threads, keep_freed_memory
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import Prepared, prepare
 from orderfree.types import TokenInput

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from copy import copy
 from dataclasses import dataclass, replace
@@ -127,16 +126,16 @@ class Predictor:
         )
 
     @torch.inference_mode()
-    def search(self, given: DecodeInput, decoder: str) -> Hypotheses:
+    def search(self, decode_input: DecodeInput, decoder: str) -> Hypotheses:
         """`decoder` names a search or a stored decision, as `decisions/records.py` says. Labels are numbered as in
-        `given`: by their position among the candidates, where it has some."""
+        `decode_input`: by their position among the candidates, where it has some."""
         decision, thresholds = self.decision(decoder), self.thresholds(decoder)
-        if thresholds is not None and given.labels is not None:
-            thresholds = thresholds[given.labels]  # (B, C)
-        given = replace(given, thresholds=thresholds)
-        found = searches[decision.search](given, self.limits_of(decision))
-        _refuse_nan(found.log_probs)
-        return found
+        if thresholds is not None and decode_input.labels is not None:
+            thresholds = thresholds[decode_input.labels]  # (B, C)
+        decode_input = replace(decode_input, thresholds=thresholds)
+        hypotheses = searches[decision.search](decode_input, self.limits_of(decision))
+        _refuse_nan(hypotheses.log_probs)
+        return hypotheses
 
     def decision(self, decoder: str) -> Decision:
         """What a decoder stands for; an error where it stands for a promise that does not hold as this is set."""
@@ -214,8 +213,8 @@ class Predictor:
         limit = None if candidates is None else self.candidate_promise(candidates).limit
         for decoder in decoders:
             check_decoder(self.trained.config, self.decision(decoder).search)
-        found = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals, limit)
-        return list(found) if isinstance(inputs, Sized) else found
+        predictions = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals, limit)
+        return list(predictions) if isinstance(inputs, Sized) else predictions
 
     def _predictions(
         self, examples: Iterable[Example], decoders: Sequence[str], marginals: bool, limit: float | None
@@ -223,19 +222,19 @@ class Predictor:
         size = self.trained.config.decoding.batch_size
         for chunk in read_ahead(examples, CHUNK * size):
             encoded = encode_all(self.trained.featurizer, chunk)
-            order = sorted(range(len(chunk)), key=lambda place: encoded[place].length)
+            order = sorted(range(len(chunk)), key=lambda index: encoded[index].length)
             predictions: dict[int, Prediction] = {}
             for start in range(0, len(order), size):
                 places = order[start : start + size]
-                found = self._predict_batch(
+                batch_predictions = self._predict_batch(
                     [chunk[p] for p in places], [encoded[p] for p in places], decoders, marginals, limit
                 )
-                predictions.update(zip(places, found, strict=True))
-            yield from (predictions[place] for place in range(len(chunk)))
+                predictions.update(zip(places, batch_predictions, strict=True))
+            yield from (predictions[index] for index in range(len(chunk)))
 
-    def set_prob(self, decoder: str, found: LabelSet) -> float:
+    def set_prob(self, decoder: str, label_set: LabelSet) -> float:
         """The probability that a set this decoder has predicted is right, repaired where validation chose a repair."""
-        prob = min(math.exp(found.log_prob), 1.0)
+        prob = min(math.exp(label_set.log_prob), 1.0)
         repair = self.trained.decisions.set_repairs.get(decoder)
         return prob if repair is None else float(repair(np.array(prob)))
 
@@ -249,7 +248,10 @@ class Predictor:
         log_odds = searches[name].log_odds if name in probable else None
         if log_odds is None:
             raise OrderfreeError(f"{name!r} gives no probabilities of labels; those that do: {', '.join(probable)}.")
-        rows = [self.of_all_labels(log_odds(given, self.limits).sigmoid(), given) for _, given in self.batches(inputs)]
+        rows = [
+            self.of_all_labels(log_odds(decode_input, self.limits).sigmoid(), decode_input)
+            for _, decode_input in self.batches(inputs)
+        ]
         probs = np.concatenate([np.zeros((0, len(self.labels)), dtype=np.float32), *rows])
         repair = self.trained.decisions.label_repair if repaired and name == "br" else None
         return probs if repair is None else repair(probs)
@@ -259,8 +261,8 @@ class Predictor:
         if "beam" not in self.decoders:
             raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
         wanted = iter(sets)
-        found = [np.zeros(0, dtype=np.float32)]
-        for chunk, given in self.batches(inputs):
+        rows = [np.zeros(0, dtype=np.float32)]
+        for chunk, decode_input in self.batches(inputs):
             names = [tuple(row) for row in islice(wanted, len(chunk))]
             if len(names) < len(chunk):
                 raise OrderfreeError("there are fewer sets than examples; give one for each.")
@@ -268,11 +270,11 @@ class Predictor:
             ids = [np.array(self.labels.known(row), dtype=np.int64) for row in names]
             chosen = torch.from_numpy(self.labels.one_hot(ids)).to(self.device)  # (B, L)
             sizes = chosen.sum(dim=1)  # (B,)
-            chosen = chosen if given.labels is None else chosen.gather(1, given.labels)  # (B, C)
-            log_probs = set_log_prob(given, chosen, self.limits)  # (B,)
+            chosen = chosen if decode_input.labels is None else chosen.gather(1, decode_input.labels)  # (B, C)
+            log_probs = set_log_prob(decode_input, chosen, self.limits)  # (B,)
             # a label outside the shortlist is never generated
-            found.append(log_probs.masked_fill(chosen.sum(dim=1) < sizes, float("-inf")).cpu().numpy())
-        return np.concatenate(found)
+            rows.append(log_probs.masked_fill(chosen.sum(dim=1) < sizes, float("-inf")).cpu().numpy())
+        return np.concatenate(rows)
 
     def promise(
         self, inputs: Iterable[Input], goal: str, confidence: float | None = None, decoder: str = "br"
@@ -305,15 +307,21 @@ class Predictor:
         marginals: bool,
         limit: float | None = None,
     ) -> list[Prediction]:
-        given = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
-        sets = {decoder: self.label_sets(self.search(given, decoder), given.labels) for decoder in decoders}
-        probs = None if given.br_logits is None else self.of_all_labels(given.br_logits.sigmoid(), given)  # (B, L)
-        wanted = marginals and given.step is not None
+        decode_input = self.start(self.trained.featurizer.collate([row.arrays for row in encoded]))
+        sets = {
+            decoder: self.label_sets(self.search(decode_input, decoder), decode_input.labels) for decoder in decoders
+        }
+        probs = (
+            None
+            if decode_input.br_logits is None
+            else self.of_all_labels(decode_input.br_logits.sigmoid(), decode_input)
+        )  # (B, L)
+        wanted = marginals and decode_input.step is not None
         with torch.inference_mode():
-            stepped = step_marginals(given, self.limits) if wanted else None  # (B, L)
+            stepped = step_marginals(decode_input, self.limits) if wanted else None  # (B, L)
         _refuse_nan(stepped)
-        shares = None if stepped is None else self.of_all_labels(stepped, given)
-        lists = None if limit is None else candidate_lists(self, given, limit)
+        shares = None if stepped is None else self.of_all_labels(stepped, decode_input)
+        lists = None if limit is None else candidate_lists(self, decode_input, limit)
         return [
             Prediction(
                 example,
@@ -327,24 +335,24 @@ class Predictor:
             for b, example in enumerate(examples)
         ]
 
-    def of_all_labels(self, values: Tensor, given: DecodeInput) -> np.ndarray:
+    def of_all_labels(self, values: Tensor, decode_input: DecodeInput) -> np.ndarray:
         """(B, L) from what a search says of its candidates (B, C); 0 for labels outside a shortlist."""
-        if given.labels is not None:
+        if decode_input.labels is not None:
             everything = values.new_zeros(len(values), len(self.labels))
-            values = everything.scatter(1, given.labels, values)
+            values = everything.scatter(1, decode_input.labels, values)
         array: np.ndarray = values.cpu().numpy()
         return array
 
-    def label_sets(self, found: Hypotheses, candidates: Tensor | None = None) -> list[LabelSet]:
+    def label_sets(self, hypotheses: Hypotheses, candidates: Tensor | None = None) -> list[LabelSet]:
         """The best sequence of every input as a set. Hypotheses that hold the same set are permutations of it, so the
         probability of the set is at least their sum. candidates (B, C): the labels that sequences are numbered by."""
-        sequences = found.sequences
+        sequences = hypotheses.sequences
         if candidates is not None:
             ids = torch.nn.functional.pad(candidates, (0, 1), value=len(self.labels))  # (B, C + 1)
             sequences = ids.gather(1, sequences.flatten(1)).view_as(sequences)  # (B, W, K)
         return [
             self._label_set(row, log_probs)
-            for row, log_probs in zip(sequences.tolist(), found.log_probs.tolist(), strict=True)
+            for row, log_probs in zip(sequences.tolist(), hypotheses.log_probs.tolist(), strict=True)
         ]
 
     def _label_set(self, sequences: list[list[int]], log_probs: list[float]) -> LabelSet:
@@ -372,8 +380,8 @@ def prediction_record(
     predictor: Predictor, prediction: Prediction, decoder: str, parents: Hierarchy | None, probs: str
 ) -> dict[str, Any]:
     """What `orderfree predict` writes of one prediction. `probs`: all, predicted or none; `parents` are said too."""
-    found = prediction.label_sets[decoder]
-    labels = found.labels if parents is None else parents.closed(found.labels)
+    label_set = prediction.label_sets[decoder]
+    labels = label_set.labels if parents is None else parents.closed(label_set.labels)
     shown = None
     if prediction.probs is not None and probs != "none":
         names = predictor.labels.names if probs == "all" else labels
@@ -382,7 +390,7 @@ def prediction_record(
         "id": prediction.example.id,
         "labels": list(labels),
         "decoder": predictor.decision(decoder).search,
-        "log_prob": found.log_prob,
+        "log_prob": label_set.log_prob,
         "probs": shown,
     }
     if prediction.candidates is not None:
@@ -411,11 +419,3 @@ def read_ahead(examples: Iterable[Example], most: int) -> Iterator[list[Example]
             chunk, characters = [], 0
     if chunk:
         yield chunk
-
-
-def default_threads() -> int:
-    """OMP_NUM_THREADS where it is set, else the cores this process may use."""
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    if given.isdigit() and int(given) > 0:
-        return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

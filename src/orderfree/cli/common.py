@@ -139,8 +139,8 @@ def open_run(
     from ..build import complete_config, precision_needed
     from ..checkpoint import load_model
     from ..config import apply_setting
-    from ..inference import Predictor, default_threads
-    from ..system.processor import use_processor
+    from ..inference import Predictor
+    from ..system.processor import default_threads, use_processor
 
     trained = load_model(run)
     use_processor(default_threads(), precision_needed(trained.config))

@@ -128,8 +128,8 @@ def _hidden(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray | 
 def _set_scores(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray:
     """(N,) the score of the true set of every example, as `promises/sets.py` says."""
     rows, ids = [np.zeros(0)], predictor.labels.ids
-    for chunk, given in predictor.batches(examples):
-        sets, probs = sets_found(predictor, given)
+    for chunk, decode_input in predictor.batches(examples):
+        sets, probs = sets_found(predictor, decode_input)
         truth = _targets(predictor, chunk)  # (B, L)
         unknown = np.array([any(name not in ids for name in example.labels or ()) for example in chunk])  # (B,)
         same = (sets == truth[:, None]).all(axis=2) & (probs > 0) & ~unknown[:, None]  # (B, W)
@@ -137,23 +137,23 @@ def _set_scores(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarra
     return np.concatenate(rows)
 
 
-def sets_found(predictor: Calibrated, given: DecodeInput) -> tuple[np.ndarray, np.ndarray]:
+def sets_found(predictor: Calibrated, decode_input: DecodeInput) -> tuple[np.ndarray, np.ndarray]:
     """Sets (B, W, L) bool of the label decoder, their probabilities (B, W) merged over orders, largest first."""
-    if given.step is None:
+    if decode_input.step is None:
         raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
     limits = replace(predictor.limits, width=LIST_WIDTH, merge_sets=True)
     with torch.inference_mode():
-        found = searches["beam"](given, limits)
-    sets = membership(found.sequences, given.num_labels)  # (B, W, L), or (B, W, C) of a shortlist
-    if given.labels is not None:
+        hypotheses = searches["beam"](decode_input, limits)
+    sets = membership(hypotheses.sequences, decode_input.num_labels)  # (B, W, L), or (B, W, C) of a shortlist
+    if decode_input.labels is not None:
         everything = sets.new_zeros(*sets.shape[:2], len(predictor.labels))  # (B, W, L)
-        sets = everything.scatter(2, given.labels[:, None].expand_as(sets), sets)
-    return sets.cpu().numpy(), found.scores.double().exp().cpu().numpy()
+        sets = everything.scatter(2, decode_input.labels[:, None].expand_as(sets), sets)
+    return sets.cpu().numpy(), hypotheses.scores.double().exp().cpu().numpy()
 
 
-def candidate_lists(predictor: Calibrated, given: DecodeInput, limit: float) -> list[CandidateList]:
+def candidate_lists(predictor: Calibrated, decode_input: DecodeInput, limit: float) -> list[CandidateList]:
     """For each input the shortest list of label sets within the limit of a promise."""
-    sets, probs = sets_found(predictor, given)
+    sets, probs = sets_found(predictor, decode_input)
     lengths, outside = list_lengths(probs, limit)
     names = predictor.labels.names
     return [

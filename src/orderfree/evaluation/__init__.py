@@ -142,8 +142,8 @@ def predict_for_scores(
 
 def closed(prediction: Prediction, hierarchy: Hierarchy) -> Prediction:
     label_sets = {
-        decoder: replace(found, labels=hierarchy.closed(found.labels))
-        for decoder, found in prediction.label_sets.items()
+        decoder: replace(label_set, labels=hierarchy.closed(label_set.labels))
+        for decoder, label_set in prediction.label_sets.items()
     }
     return replace(prediction, example=hierarchy.closed_example(prediction.example), label_sets=label_sets)
 
@@ -244,8 +244,8 @@ def _quality(truth: Matrix, predicted: Matrix) -> tuple[np.ndarray, np.ndarray]:
 
 def _stacked(rows: Sequence[np.ndarray | None]) -> np.ndarray | None:
     """(N, L); None where the model has no such decoder: then no example has a row, else all have."""
-    found = [row for row in rows if row is not None]
-    return np.stack(found) if found else None
+    present = [row for row in rows if row is not None]
+    return np.stack(present) if present else None
 
 
 def known_parts(predictor: Predictor, predictions: Iterable[Prediction]) -> list[Prediction]:
@@ -258,8 +258,8 @@ def _known_part(predictor: Predictor, prediction: Prediction) -> Prediction:
     if not unknown:
         return prediction
     label_sets = {
-        decoder: replace(found, labels=tuple(label for label in found.labels if label not in unknown))
-        for decoder, found in prediction.label_sets.items()
+        decoder: replace(label_set, labels=tuple(label for label in label_set.labels if label not in unknown))
+        for decoder, label_set in prediction.label_sets.items()
     }
     probs, marginals = (
         _without(row, predictor.labels.known(unknown)) for row in (prediction.probs, prediction.marginals)
@@ -278,8 +278,8 @@ def _without(row: np.ndarray | None, places: list[int]) -> np.ndarray | None:
 def _confused_pairs(targets: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Labels that were missed while another was wrongly given, most frequent first."""
     pairs: Counter[tuple[str, str]] = Counter()
-    for true, given in zip(targets, predicted, strict=True):
-        missed, wrong = set(true) - set(given), set(given) - set(true)
+    for true, predicted_labels in zip(targets, predicted, strict=True):
+        missed, wrong = set(true) - set(predicted_labels), set(predicted_labels) - set(true)
         pairs.update((m, w) for m in missed for w in wrong)
     ranked = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))[:PAIRS_SHOWN]
     return [{"missed": missed, "instead": instead, "count": count} for (missed, instead), count in ranked]

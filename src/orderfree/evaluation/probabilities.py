@@ -79,8 +79,8 @@ def repair_probabilities(trained: TrainedModel, corpus: Corpus) -> dict[str, Any
         label_sets = predictor.label_sets(hypotheses)
         sets += [(min(math.exp(one.log_prob), 1.0), bool(same)) for one, same in zip(label_sets, right, strict=True)]
     probs, true, example = (np.concatenate(part) for part in zip(*cells, strict=True)) if cells else (np.zeros(0),) * 3
-    of_labels, told = find_repair(probs, true.astype(bool), example.astype(int))
+    of_labels, label_scores = find_repair(probs, true.astype(bool), example.astype(int))
     sure, correct = np.array(sets, dtype=float).reshape(-1, 2).T
-    of_sets, told_of_sets = find_repair(sure, correct.astype(bool))
+    of_sets, set_scores = find_repair(sure, correct.astype(bool))
     trained.decisions = replace(trained.decisions, label_repair=of_labels, set_repairs={decoder: of_sets})
-    return {"labels": told, "sets": {"decoder": decoder, **told_of_sets}}
+    return {"labels": label_scores, "sets": {"decoder": decoder, **set_scores}}

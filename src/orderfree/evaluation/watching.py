@@ -23,8 +23,8 @@ def looks_of(predictor: Predictor, predictions: Sequence[Prediction], decoder: s
     """What is looked at of predictions that this decoder has made."""
     sets = [prediction.label_sets[decoder] for prediction in predictions]
     numbers = {
-        "set_probability": np.exp([found.log_prob for found in sets]),
-        "set_size": np.array([len(found.labels) for found in sets], dtype=float),
+        "set_probability": np.exp([label_set.log_prob for label_set in sets]),
+        "set_size": np.array([len(label_set.labels) for label_set in sets], dtype=float),
     }
     bag = bag_part(predictor.trained.featurizer)
     if bag is not None and bag.terms is not None:
@@ -33,7 +33,7 @@ def looks_of(predictor: Predictor, predictions: Sequence[Prediction], decoder: s
     nearest = [prediction.nearest for prediction in predictions]
     if all(cosine is not None for cosine in nearest):
         numbers["nearest"] = np.array(nearest, dtype=float)
-    ids = [number for found in sets for number in predictor.labels.known(found.labels)]
+    ids = [label for label_set in sets for label in predictor.labels.known(label_set.labels)]
     return Looks(numbers, np.bincount(ids, minlength=len(predictor.labels)), len(sets))
 
 

@@ -19,9 +19,9 @@ from ..data.corpora import data_root, load_parts
 from ..data.corpora.catalogue import limited
 from ..data.writers import natural_file, write_examples
 from ..errors import OrderfreeError
-from ..inference import Predictor, default_threads
+from ..inference import Predictor
 from ..system.files import write_json
-from ..system.processor import use_processor
+from ..system.processor import default_threads, use_processor
 from ..training.loop import Stop, after
 from ..training.run import Interrupted, train
 from .cell_result import decode_test, measured, trained_how

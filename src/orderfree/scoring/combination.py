@@ -30,12 +30,12 @@ class Combination(nn.Module):
         Newton's method, first with one a, b, c for all labels, then with each label's own, drawn towards these: a rare
         label has too few examples to say more. Where higher margins do not make labels likelier, all stays as it is."""
         fitted = min(len(margins), max(DECISIONS // margins.shape[1], 1))
-        some = torch.arange(fitted) * len(margins) // fitted  # (n,)
-        margins, votes, targets = margins[some], votes[some], targets[some]
-        weights = None if weights is None else weights[some]
+        rows = torch.arange(fitted) * len(margins) // fitted  # (n,)
+        margins, votes, targets = margins[rows], votes[rows], targets[rows]
+        weights = None if weights is None else weights[rows]
         spread = margins.double().std(correction=0).clamp(min=1e-9)
-        given = margins.double() / spread, votes.double(), torch.ones_like(margins, dtype=torch.float64)
-        inputs = torch.stack(given)  # (3, N, L)
+        columns = margins.double() / spread, votes.double(), torch.ones_like(margins, dtype=torch.float64)
+        inputs = torch.stack(columns)  # (3, N, L)
         counted = torch.ones_like(inputs[0]) if weights is None else weights.double().expand_as(inputs[0])
         shared = torch.zeros(3, 1, dtype=torch.float64)
         for _ in range(NEWTON_STEPS):
@@ -46,25 +46,25 @@ class Combination(nn.Module):
                 break
         if not shared[0] > 0:
             return
-        own, drawn = shared.expand(3, inputs.shape[2]).clone(), torch.tensor(DRAWN, dtype=torch.float64)[:, None]
+        by_label, drawn = shared.expand(3, inputs.shape[2]).clone(), torch.tensor(DRAWN, dtype=torch.float64)[:, None]
         for _ in range(NEWTON_STEPS):
-            gradient, curvature = _derivatives(inputs, targets, counted, own)
-            gradient = gradient + drawn * (own - shared)  # (3, L)
+            gradient, curvature = _derivatives(inputs, targets, counted, by_label)
+            gradient = gradient + drawn * (by_label - shared)  # (3, L)
             step = torch.linalg.solve(curvature + torch.diag(drawn[:, 0]), gradient.T)  # (L, 3)
-            own = own - step.T.clamp(-1.0, 1.0)
+            by_label = by_label - step.T.clamp(-1.0, 1.0)
             if step.abs().max() < CLOSE:
                 break
-        own[:2].clamp_(min=0.0)  # a label is not less likely because its score or its neighbours say so
+        by_label[:2].clamp_(min=0.0)  # a label is not less likely because its score or its neighbours say so
         for _ in range(NEWTON_STEPS):  # where they would have said so, the offset has to be found anew
-            gradient, curvature = _derivatives(inputs, targets, counted, own)
-            step = (gradient[2] + drawn[2] * (own[2] - shared[2])) / (curvature[:, 2, 2] + drawn[2])  # (L,)
-            own[2] -= step.clamp(-1.0, 1.0)
+            gradient, curvature = _derivatives(inputs, targets, counted, by_label)
+            step = (gradient[2] + drawn[2] * (by_label[2] - shared[2])) / (curvature[:, 2, 2] + drawn[2])  # (L,)
+            by_label[2] -= step.clamp(-1.0, 1.0)
             if step.abs().max() < CLOSE:
                 break
         length = shared[0] / spread
-        self.margin.copy_(own[0] / shared[0])
-        self.vote.copy_(own[1] / length)
-        self.offset.copy_(own[2] / length)
+        self.margin.copy_(by_label[0] / shared[0])
+        self.vote.copy_(by_label[1] / length)
+        self.offset.copy_(by_label[2] / length)
 
 
 def _derivatives(inputs: Tensor, targets: Tensor, counted: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -57,33 +57,33 @@ class Neighbours:
         chosen = np.arange(len(targets))
         if len(chosen) > MOST:
             chosen = np.sort(np.random.default_rng(seed).choice(len(chosen), MOST, replace=False))
-        place = np.full(len(targets), -1)
-        place[chosen] = np.arange(len(chosen))
+        rows = np.full(len(targets), -1)
+        rows[chosen] = np.arange(len(chosen))
         kept = of_length_one(bags[chosen])
         kept.sum_duplicates()  # and sorted: as they will be read from the file
         kept.data = kept.data.astype(np.float16).astype(np.float32)
-        told = [None if some is None else _sparse(some[chosen]) for some in (targets, unknown)]
-        return cls(kept, told[0], nearest, told[1]), place
+        labels = [None if some is None else _sparse(some[chosen]) for some in (targets, unknown)]
+        return cls(kept, labels[0], nearest, labels[1]), rows
 
-    def votes(self, bags: scipy.sparse.csr_matrix, own: np.ndarray | None = None) -> np.ndarray:
-        """Log-odds (B, L) for bags (B, V). own (B,): the place of each among those remembered, which has no vote."""
-        return self.votes_and_nearest(bags, own)[0]
+    def votes(self, bags: scipy.sparse.csr_matrix, own_rows: np.ndarray | None = None) -> np.ndarray:
+        """Log-odds (B, L) for bags (B, V). own_rows (B,): the row that each is remembered in, without a vote."""
+        return self.votes_and_nearest(bags, own_rows)[0]
 
     def votes_and_nearest(
-        self, bags: scipy.sparse.csr_matrix, own: np.ndarray | None = None
+        self, bags: scipy.sparse.csr_matrix, own_rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Log-odds (B, L) and the cosine of the nearest neighbour (B,)."""
         votes = np.empty((bags.shape[0], self.labels), dtype=np.float32)
         nearest = np.empty(len(votes), dtype=np.float32)
         for start in range(0, len(votes), ROWS):
-            some = slice(start, start + ROWS)
-            asked = of_length_one(bags[some])
-            shares, nearest[some] = self._shares(asked, None if own is None else own[some])  # (b, L), (b,)
-            votes[some] = np.log((shares + SOFTENED) / (1 - shares + SOFTENED))
+            block = slice(start, start + ROWS)
+            asked = of_length_one(bags[block])
+            shares, nearest[block] = self._shares(asked, None if own_rows is None else own_rows[block])  # (b, L), (b,)
+            votes[block] = np.log((shares + SOFTENED) / (1 - shares + SOFTENED))
         return votes, nearest
 
-    def _shares(self, asked: scipy.sparse.csr_matrix, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        weights, first = nearest_weights(asked, self._by_term, self.nearest, SHARPNESS, own)  # (b, N), (b,)
+    def _shares(self, asked: scipy.sparse.csr_matrix, own_rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        weights, first = nearest_weights(asked, self._by_term, self.nearest, SHARPNESS, own_rows)  # (b, N), (b,)
         have = (weights @ self.targets).toarray()  # (b, L)
         shares = self._of_those_who_know(have, None if self.unknown is None else (weights @ self.unknown).toarray())
         return np.where(first[:, None] > 0, shares, self._usual), first
@@ -107,21 +107,21 @@ class Neighbours:
             "bags.terms": self.bags.indices.astype(np.int32),
             "bags.weights": self.bags.data.astype(np.float16),
         }
-        for name, some in (("labels", self.targets), ("unknown", self.unknown)):
-            if some is not None:
-                arrays[f"{name}.ends"] = some.indptr.astype(np.int64)
-                arrays[f"{name}.numbers"] = some.indices.astype(np.int32)
+        for name, matrix in (("labels", self.targets), ("unknown", self.unknown)):
+            if matrix is not None:
+                arrays[f"{name}.ends"] = matrix.indptr.astype(np.int64)
+                arrays[f"{name}.numbers"] = matrix.indices.astype(np.int32)
         write_tensors(directory / FILE, {name: torch.from_numpy(values) for name, values in arrays.items()})
 
     @classmethod
     def load(cls, directory: Folder, nearest: int, terms: int) -> Neighbours:
         """Numbers that point nowhere would be read beyond the end of memory: every one of them is looked at."""
-        found = load_file(directory / FILE)
-        bags = _checked(found["bags.weights"].astype(np.float32), found["bags.terms"], found["bags.ends"], terms)
+        arrays = load_file(directory / FILE)
+        bags = _checked(arrays["bags.weights"].astype(np.float32), arrays["bags.terms"], arrays["bags.ends"], terms)
         labels = {
-            name: _checked(None, found[f"{name}.numbers"], found[f"{name}.ends"], len(found["shares"]))
+            name: _checked(None, arrays[f"{name}.numbers"], arrays[f"{name}.ends"], len(arrays["shares"]))
             for name in ("labels", "unknown")
-            if f"{name}.ends" in found
+            if f"{name}.ends" in arrays
         }
         sizes = {matrix.shape[0] for matrix in (bags, *labels.values())}
         if len(sizes) > 1 or not 0 < bags.shape[0] <= MOST or not np.isfinite(bags.data).all():
@@ -139,8 +139,8 @@ def _checked(values: np.ndarray | None, numbers: np.ndarray, ends: np.ndarray, w
     return matrix
 
 
-def _sparse(told: np.ndarray) -> scipy.sparse.csr_matrix:
-    return scipy.sparse.csr_matrix(told.astype(np.float32))
+def _sparse(labels: np.ndarray) -> scipy.sparse.csr_matrix:
+    return scipy.sparse.csr_matrix(labels.astype(np.float32))
 
 
 def nearest_weights(

@@ -77,3 +77,11 @@ def exact(multiply: Callable[[Any, Any], Any]) -> bool:
 
     fine = torch.full((128, 128), 1 + 2.0**-20)
     return torch.equal(multiply(fine, torch.eye(128)), fine)
+
+
+def default_threads() -> int:
+    """OMP_NUM_THREADS where it is set, else the cores this process may use."""
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit() and int(threads) > 0:
+        return int(threads)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

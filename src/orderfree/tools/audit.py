@@ -21,9 +21,9 @@ from ..config import Config
 from ..data.labels import LabelVocabulary
 from ..data.readers import ReadCounts, read_examples
 from ..errors import ConfigError, DataError, MissingLibraryError
-from ..inference import Predictor, default_threads
+from ..inference import Predictor
 from ..nn.br_decoder import Calibration
-from ..system.processor import use_processor
+from ..system.processor import default_threads, use_processor
 from ..training.prepare import Data, prepare
 from ..training.solve import start_encoder
 from ..types import Example, SparseVector

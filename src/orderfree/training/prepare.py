@@ -63,11 +63,11 @@ def as_data(data: Data | Iterable[Input], config: Config) -> Data:
 
 def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, str]:
     """What the run is made of, byte for byte: its files, those beside them, and pretrained encoders."""
-    given = {"train": train, **({} if valid is None else {"valid": valid})}
-    found = {}
-    for part, data in given.items():
+    parts = {"train": train, **({} if valid is None else {"valid": valid})}
+    prints = {}
+    for part, data in parts.items():
         if not isinstance(data, str | Path):
-            found[part] = _digest(data)
+            prints[part] = _digest(data)
             continue
         path = Path(data)
         try:
@@ -78,19 +78,19 @@ def fingerprints(config: Config, train: Data, valid: Data | None) -> dict[str, s
             kind = detect_format(str(path)) if config.data.format == "auto" else config.data.format
             if path.is_dir() and kind not in FOLDER_FORMATS:
                 raise DataError("is a directory, expected a file; name one of the files in it.", path)
-            found[part] = fingerprint(path)
+            prints[part] = fingerprint(path)
         except OSError as error:
             reason = f"cannot be read ({error.strerror}); check the path and its permissions."
             raise DataError(reason, path) from None
         beside = {what: sorted(files) for what, files in companions(path, kind).items()}
-        found |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
+        prints |= {f"{part}_{what}": _joint_fingerprint(files) for what, files in beside.items()}
     for part, name in (("sound features", config.data.vggish), ("sound components", config.data.vggish_pca)):
         if name is not None:
-            found[part] = _joint_fingerprint([Path(name)])
+            prints[part] = _joint_fingerprint([Path(name)])
     for name in sorted(_pretrained_names(config.model.encoder_options)):
         directory = pretrained_directory(name)
-        found[f"{PRETRAINED} {name}"] = _joint_fingerprint([directory / file for file in NEEDED])
-    return found
+        prints[f"{PRETRAINED} {name}"] = _joint_fingerprint([directory / file for file in NEEDED])
+    return prints
 
 
 def _digest(examples: Sequence[Example]) -> str:
@@ -115,14 +115,14 @@ def _read(data: Data, config: Config, counts: ReadCounts | None = None) -> Itera
 
 def _joint_fingerprint(files: list[Path]) -> str:
     """That of a single file is its own; one that is missing counts as empty, and whoever reads it will say so."""
-    found = [fingerprint(file) if file.is_file() else "" for file in files]
-    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+    prints = [fingerprint(file) if file.is_file() else "" for file in files]
+    return prints[0] if len(prints) == 1 else hashlib.sha256("".join(prints).encode()).hexdigest()
 
 
 def _pretrained_names(options: dict[str, Any]) -> set[str]:
     """What the options of an encoder, or of the parts of a hybrid one, are named after."""
-    own = {str(options[key]) for key in ("pretrained", "embeddings") if options.get(key)}
-    return own.union(*(_pretrained_names(part) for part in options.get("parts", {}).values()))
+    names = {str(options[key]) for key in ("pretrained", "embeddings") if options.get(key)}
+    return names.union(*(_pretrained_names(part) for part in options.get("parts", {}).values()))
 
 
 class _Passes:

@@ -23,7 +23,7 @@ from ..decisions.records import default_decoder
 from ..errors import DataError, OrderfreeError
 from ..evaluation import decide
 from ..evaluation.probabilities import repair_probabilities
-from ..inference import Predictor, default_threads
+from ..inference import Predictor
 from ..nn.model import OrderFreeModel
 from ..system.files import (
     explained,
@@ -32,7 +32,7 @@ from ..system.files import (
     making_directory,
 )
 from ..system.precision import chosen_precision, refuse_unable
-from ..system.processor import use_processor
+from ..system.processor import default_threads, use_processor
 from .card import model_card
 from .directory import (
     FINISHED,
@@ -115,9 +115,9 @@ def train(
 
 def _with_columns(config: Config, path: str | Path, say: Callable[[str], None]) -> Config:
     """The config with the columns of this table, which are stored with the model."""
-    columns, told = resolve(path, config.data)
-    if told is not None:
-        say(told)
+    columns, remark = resolve(path, config.data)
+    if remark is not None:
+        say(remark)
     return config.model_copy(update={"data": columns})
 
 

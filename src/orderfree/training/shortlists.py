@@ -140,7 +140,7 @@ def _calibrate(network: OrderFreeModel, train: Corpus) -> None:
     """The decoders start from the likeliest scale of the scores."""
     assert train.shortlists is not None
     rows = train.decodable
-    targets = torch.cat([train.batch(some).targets for some in np.array_split(rows, max(len(rows) // 1024, 1))])
+    targets = torch.cat([train.batch(chunk).targets for chunk in np.array_split(rows, max(len(rows) // 1024, 1))])
     scores = torch.from_numpy(train.shortlists.scores)  # (n, C)
     for module in network.modules():
         if isinstance(module, Calibration):

@@ -174,10 +174,10 @@ def solve_again(
         _remember(encoder, corpora, features, targets, seed)
     counted = [_weights(corpus, balance) for corpus in corpora]
     weights = None
-    if any(some is not None for some in counted):
+    if any(weighed is not None for weighed in counted):
         shapes = [(len(corpus), targets.shape[1]) for corpus in corpora]
-        each = [1.0 if some is None else some for some in counted]
-        weights = np.concatenate([np.broadcast_to(some, shape) for some, shape in zip(each, shapes, strict=True)])
+        each = [1.0 if weighed is None else weighed for weighed in counted]
+        weights = np.concatenate([np.broadcast_to(weighed, shape) for weighed, shape in zip(each, shapes, strict=True)])
     encoder.solve(features, targets, seed, out_of_fold=False, weights=weights)
     return True
 
@@ -196,6 +196,8 @@ def _weights(train: Corpus, balance: Balance | None) -> np.ndarray | None:
     """How much each label of each example counts: (N, L) or (N, 1); None: all the same."""
     if train.weights is None and not train.has_unknown and balance is None:
         return None
-    weights, unknown = (None if some is None else torch.from_numpy(some) for some in (train.weights, train.unknown()))
+    weights, unknown = (
+        None if values is None else torch.from_numpy(values) for values in (train.weights, train.unknown())
+    )
     counted = decision_weights(torch.from_numpy(train.targets()), weights, unknown, balance)
     return None if counted is None else counted.numpy()
