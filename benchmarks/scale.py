@@ -24,7 +24,8 @@ import torch
 from orderfree.build import build_network, load_config
 from orderfree.checkpoint import TrainedModel, versions
 from orderfree.data.writers import open_prediction_writer
-from orderfree.inference import Predictor, prediction_record
+from orderfree.inference import Predictor
+from orderfree.tools.prediction_records import prediction_record
 from orderfree.training.loop import Trainer
 from orderfree.training.prepare import prepare
 from orderfree.training.solve import start_encoder

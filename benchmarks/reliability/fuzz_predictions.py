@@ -32,7 +32,8 @@ from sklearn.metrics import average_precision_score
 from orderfree.checkpoint import TrainedModel
 from orderfree.errors import OrderfreeError
 from orderfree.evaluation import judge
-from orderfree.inference import Prediction, Predictor, prediction_record
+from orderfree.inference import Prediction, Predictor
+from orderfree.tools.prediction_records import prediction_record
 from orderfree.types import Example
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -151,7 +151,7 @@ class _Answers:
         refuse_more(self.alternatives, self.candidates, self.abstain_below, kind)
 
     def records(self, examples: Any) -> Iterator[dict[str, Any]]:
-        from ..inference import abstaining, prediction_record
+        from ..tools.prediction_records import abstaining, prediction_record
 
         predictions = self.predictor.predict(
             examples, [self.decoder], marginals=self.top_k is not None, candidates=self.candidates

@@ -26,9 +26,10 @@ from ..data.hierarchy import Hierarchy
 from ..data.readers import read_examples
 from ..data.writers import open_prediction_writer
 from ..errors import DataError, OrderfreeError
-from ..inference import Predictor, prediction_record
+from ..inference import Predictor
 from ..system.files import explained, fingerprint, locked, remove_leftovers, write_json
 from ..system.processor import use_processor
+from .prediction_records import prediction_record
 
 JOB, COMPLETE = "job.json", "complete.json"
 SOURCE = "source"  # column: the input file a row comes from

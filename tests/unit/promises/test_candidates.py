@@ -16,13 +16,14 @@ from fastapi.testclient import TestClient
 from orderfree.checkpoint import load_model, save_model
 from orderfree.decisions.promised import CandidateList
 from orderfree.errors import DataError, OrderfreeError
-from orderfree.inference import Predictor, abstaining, prediction_record
+from orderfree.inference import Predictor
 from orderfree.metrics.recalibration import Repair
 from orderfree.metrics.selective import answered_curve, reached
 from orderfree.report.examples import evaluate_with_examples
 from orderfree.report.page import render
 from orderfree.serve.app import create_app
 from orderfree.serve.schema import ServiceLimits
+from orderfree.tools.prediction_records import abstaining, prediction_record
 from orderfree.types import Example, LabelSet
 from unit_models import labelled_texts, made_model
 
