@@ -15,11 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from exhaustive import loop_beam
 
 from orderfree.checkpoint import versions
 from orderfree.data.readers import read_examples
 from orderfree.decoding.beam import beam_search
-from orderfree.decoding.exhaustive import loop_beam
 from orderfree.inference import Predictor
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 import torch
+from exhaustive import loop_beam
 from turns import alternate, ratio, worse
 
 from orderfree.build import build_network, load_config
@@ -34,7 +35,6 @@ from orderfree.config import DataConfig
 from orderfree.data.batching import length_bucketed
 from orderfree.data.readers import read_examples
 from orderfree.data.writers import write_examples
-from orderfree.decoding.exhaustive import loop_beam
 from orderfree.decoding.search import searches
 from orderfree.inference import Predictor
 from orderfree.testing.toy import toy_corpus

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.exhaustive import all_sequences, exhaustive_search, loop_beam, path_log_prob
 from orderfree.decoding.search import searches
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.testing.contracts import decode_input, prefix_model
 from orderfree.types import DecodeInput, DecoderState, EncoderOutput, Hypotheses, Step
+from speed.exhaustive import all_sequences, exhaustive_search, loop_beam, path_log_prob
 
 FULL = 1000  # wider than the number of sequences of four labels (65)
 quick = settings(max_examples=25, deadline=None, derandomize=True)

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from orderfree.decoding.beam import Limits
-from orderfree.decoding.exhaustive import all_sequences, path_log_prob
 from orderfree.decoding.search import searches
 from orderfree.decoding.sets import label_shares, membership, merged_sets, plain_sets, set_log_prob, weighted_sets
 from orderfree.testing.contracts import prefix_model
 from orderfree.types import DecodeInput, DecoderState
+from speed.exhaustive import all_sequences, path_log_prob
 
 L, B = 4, 5
 WIDE = Limits(width=200, max_labels=L)

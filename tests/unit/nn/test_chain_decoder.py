@@ -9,11 +9,11 @@ import torch
 
 from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.exhaustive import path_log_prob
 from orderfree.errors import ConfigError
 from orderfree.nn.br_decoder import BRDecoder
 from orderfree.nn.chain_decoder import ChainDecoder
 from orderfree.types import DecoderState, EncoderOutput
+from speed.exhaustive import path_log_prob
 
 B, T, H, L = 3, 2, 4, 4
 

@@ -7,12 +7,12 @@ import torch
 
 from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.exhaustive import exhaustive_search
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.nn.residual_decoder import ResidualDecoder
 from orderfree.nn.seq2set_decoder import Seq2SetDecoder
 from orderfree.nn.sgm_decoder import SGMDecoder
 from orderfree.types import EncoderOutput
+from speed.exhaustive import exhaustive_search
 
 B, T, H, L = 3, 4, 6, 4
 KINDS = [

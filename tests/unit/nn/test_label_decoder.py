@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from orderfree.decoding.beam import Limits, beam_search
-from orderfree.decoding.exhaustive import path_log_prob
 from orderfree.nn.label_decoder import LabelDecoder
 from orderfree.types import EncoderOutput, Rollout
+from speed.exhaustive import path_log_prob
 
 B, T, H, L = 3, 4, 6, 4
 

@@ -7,8 +7,8 @@ from itertools import permutations
 import torch
 from torch import Tensor
 
-from ..types import DecoderState, Step
-from .beam import Limits
+from orderfree.decoding.beam import Limits
+from orderfree.types import DecoderState, Step
 
 
 def all_sequences(num_labels: int, limits: Limits) -> list[tuple[int, ...]]:
