@@ -87,10 +87,10 @@ def main() -> None:
             work = arguments.work or models.work_folder(arguments.full)
             models.make(name, work, data_root(arguments.data), arguments.full)
             found = measured(name, work, arguments.splits, arguments.calibration)
-            corpora[name] = found | {"full": arguments.full, "commit": own_commit}
+            command = " ".join(["python benchmarks/promises/run.py", *["--full"] * arguments.full, name])
+            corpora[name] = found | {"full": arguments.full, "command": command, "commit": own_commit}
             print(f"{name}: measured", file=sys.stderr, flush=True)
         results = {
-            "command": "python benchmarks/promises/run.py" + " --full" * arguments.full,
             "splits": arguments.splits,
             "calibration": arguments.calibration,
             "corpora": {name: corpora[name] for name in models.CORPORA if name in corpora},
