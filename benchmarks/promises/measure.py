@@ -63,7 +63,13 @@ class HeldOut:
         losses = cells.recall_losses(threshold) if kind == "recall" else cells.precision_losses(threshold)
         predicted = float((cells.probs >= threshold).sum() / cells.examples)
         achieved = 1 - float(losses.mean()) if len(losses) else 1.0
-        return {"achieved": achieved, "labels_per_example": predicted, "answered": len(losses) / len(new)}
+        answered = len(losses) / len(new)
+        return {
+            "achieved": achieved,
+            "threshold": threshold,
+            "labels_per_example": predicted,
+            "answered": answered,
+        }
 
     def _lists(self, limit: float, new: np.ndarray) -> dict[str, float]:
         lengths, outside = list_lengths(self.probs[new], limit)

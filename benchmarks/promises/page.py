@@ -79,12 +79,24 @@ def _answer(corpora: dict[str, Any]) -> str:
     made = [row for row in rows if row["kept"] is not None]
     kept = sum(row["kept"] for row in made)
     missing = [name for name in LOOKS if name not in corpora]
-    furthest = max(row["median"] - row["level"] for row in made if row["kind"] == "recall")
+    recalls = [row for row in made if row["kind"] == "recall"]
+    chosen = [row for row in recalls if row.get("threshold", 0.0) < 1]  # at 1, `min_labels` alone is more than enough
+    furthest = max(row["median"] - row["level"] for row in chosen)
     return (
         f"Of {len(made)} promises on {', '.join(corpora)} {kept} are kept; {len(rows) - len(made)} were refused in "
-        f"every split. Recall on the median split is at most {furthest:.3f} above what was promised."
+        f"every split. Recall on the median split is at most {furthest:.3f} above what was promised"
+        + _of_one_label(recalls, chosen)
+        + "."
         + (f" Not measured yet: {', '.join(missing)}." if missing else "")
     )
+
+
+def _of_one_label(recalls: list[dict[str, Any]], chosen: list[dict[str, Any]]) -> str:
+    others = [row for row in recalls if row not in chosen]
+    if not others:
+        return ""
+    found = ", ".join(f"{row['median']:.3f} for {row['level']:g}" for row in others)
+    return f"; {len(others)} promised recalls are exceeded by the one label that every example gets ({found})"
 
 
 def _header(*names: str) -> list[str]:
