@@ -63,13 +63,7 @@ class HeldOut:
         losses = cells.recall_losses(threshold) if kind == "recall" else cells.precision_losses(threshold)
         predicted = float((cells.probs >= threshold).sum() / cells.examples)
         achieved = 1 - float(losses.mean()) if len(losses) else 1.0
-        answered = len(losses) / len(new)
-        return {
-            "achieved": achieved,
-            "threshold": threshold,
-            "labels_per_example": predicted,
-            "answered": answered,
-        }
+        return {"achieved": achieved, "labels_per_example": predicted, "answered": len(losses) / len(new)}
 
     def _lists(self, limit: float, new: np.ndarray) -> dict[str, float]:
         lengths, outside = list_lengths(self.probs[new], limit)
@@ -104,6 +98,8 @@ def promise_row(
     population, whose risk is known without a test sample."""
     every = np.arange(held.examples)
     row: dict[str, Any] = {"kind": kind, "level": level, "confidence": confidence}
+    if kind == "recall":
+        row["at_least"] = held.outcome(kind, 2.0, every)["achieved"]  # without any threshold, by `min_labels` alone
     parts = []
     for seed in range(splits):
         order = np.random.default_rng(seed).permutation(held.examples)

@@ -80,7 +80,7 @@ def _answer(corpora: dict[str, Any]) -> str:
     kept = sum(row["kept"] for row in made)
     missing = [name for name in LOOKS if name not in corpora]
     recalls = [row for row in made if row["kind"] == "recall"]
-    chosen = [row for row in recalls if row.get("threshold", 0.0) < 1]  # at 1, `min_labels` alone is more than enough
+    chosen = [row for row in recalls if row["at_least"] < row["level"]]
     furthest = max(row["median"] - row["level"] for row in chosen)
     return (
         f"Of {len(made)} promises on {', '.join(corpora)} {kept} are kept; {len(rows) - len(made)} were refused in "
