@@ -95,7 +95,7 @@ def _of_one_label(recalls: list[dict[str, Any]], chosen: list[dict[str, Any]]) -
     others = [row for row in recalls if row not in chosen]
     if not others:
         return ""
-    found = ", ".join(f"{row['median']:.3f} for {row['level']:g}" for row in others)
+    found = ", ".join(dict.fromkeys(f"{row['at_least']:.3f} for {row['level']:g}" for row in others))
     return f"; {len(others)} promised recalls are exceeded by the one label that every example gets ({found})"
 
 
