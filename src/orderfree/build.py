@@ -29,6 +29,7 @@ from .system.registry import Registry
 REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted
 PRESETS = Path(__file__).parent / "presets"
 DEFAULT_PRESET = "fast"
+MOST_PROBLEMS = 20  # of a config that are told
 
 
 def load_config(
@@ -110,7 +111,9 @@ def complete_config(raw: dict[str, Any], source: str) -> Config:
             _choose_decoders(config)
             problems += _contradictions(config)
     if problems or config is None:
-        raise ConfigError(f"{source} has {len(problems)} problem(s):\n" + "\n".join(f"  - {p}" for p in problems))
+        shown = [f"  - {problem}" for problem in problems[:MOST_PROBLEMS]]
+        shown += ["  - …"] * (len(problems) > len(shown))
+        raise ConfigError(f"{source} has {len(problems):,} problem(s):\n" + "\n".join(shown))
     for where in ("sequence_options", "second_options"):
         options = objective_options.get(where)
         setattr(config.objective, where, options.model_dump() if options is not None else {})

@@ -179,6 +179,8 @@ def _check_told(metrics: dict[str, Any], provenance: dict[str, Any], decoders: C
     """What is only shown must at least be what its name says."""
     default = metrics.get("default")
     chosen = {} if default is None else {str(default["search"]): default["scores"]}
+    if default is not None and not (isinstance(name := default["decoder"], str) and name.isprintable()):
+        raise ValueError("metrics.json does not name the decoder that predictions are made with")
     for decoder, scores in (*metrics.get("validation", {}).items(), *chosen.items()):
         if decoder not in decoders or not all(map(is_score, scores.values())):
             raise ValueError(f"metrics.json holds scores of {decoder!r} that are none")

@@ -5,6 +5,7 @@ The options of an encoder or objective are described beside its code, in its `Op
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -267,7 +268,8 @@ class Config(Section):
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Without aliases: a few lines of them stand for gigabytes."""
+    """Without aliases, a few lines of which stand for gigabytes, and without repeated keys, of which YAML keeps the
+    last."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
@@ -276,6 +278,13 @@ class _PlainLoader(yaml.SafeLoader):
                 None, None, f"the alias *{event.anchor}: write its value", event.start_mark
             )
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(names)) < len(names):
+            twice, _ = Counter(names).most_common(1)[0]
+            raise yaml.constructor.ConstructorError(None, None, f"names {twice!r} twice; remove one", node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 LARGEST_YAML = 1 << 20

@@ -43,9 +43,22 @@ def test_an_input_is_never_overwritten(cli: Cli, model: Path, data: Path, name: 
         ["compare", model, other, "--data", data, "--out", out],
         ["audit", data, "--model", model, "--out", out],
         ["audit", data, "--out", out],
+        ["convert", data, out],
     ):
         cli(*arguments).refused(out, "is read by this command")
-    cli("convert", data, out).refused(out, "already exists")
+    assert data.read_bytes() == before
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_an_input_is_never_the_standard_output(model: Path, data: Path, named: bool) -> None:
+    """`>> a.jsonl` on a command that reads a.jsonl would read what it writes, without an end."""
+    before = data.read_bytes()
+    for arguments in (["predict", model], ["convert", "--out-format", "csv", "--format", "jsonl"]):
+        with open(data, "rb") as source, open(data, "ab") as out:
+            command = [*arguments, data if named else "-", *["-"] * (arguments[0] == "convert")]
+            done = run_python(command, stdin=source, stdout=out, stderr=subprocess.PIPE)
+        assert done.returncode == 2, done.stderr
+        assert b"standard output: is read by this command" in done.stderr
     assert data.read_bytes() == before
 
 

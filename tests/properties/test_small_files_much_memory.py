@@ -88,6 +88,26 @@ def test_hdf5_that_says_it_is_large(tmp_path: Path, options: dict[str, Any], mes
     assert message in told
 
 
+def test_hdf5_with_one_long_text_among_many(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(_hdf5(tmp_path / "a.h5", data=np.zeros((1000, 1), np.float32)), "a") as file:
+        file.create_dataset("ids", data=["x" * 2_000_000, *["y"] * 999], dtype=h5py.string_dtype())
+    assert bounded(tmp_path / "a.h5") == ("", 1000)
+
+
+def test_hdf5_whose_texts_are_one_and_the_same(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(_hdf5(tmp_path / "a.h5", data=np.zeros((1000, 1), np.float32)), "a") as file:
+        ids = file.create_dataset("ids", data=["x" * 2_000_000, *["y"] * 999], dtype=h5py.string_dtype())
+        start = ids.id.get_offset()
+    content = bytearray((tmp_path / "a.h5").read_bytes())
+    content[start : start + 16_000] = content[start : start + 16] * 1000  # each is a length and where the text lies
+    (tmp_path / "a.h5").write_bytes(content)
+    told, rows = bounded(tmp_path / "a.h5")
+    assert "bytes of text in a few rows" in told
+    assert rows == 0
+
+
 def test_hdf5_takes_no_values_from_other_files(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     secret = tmp_path / "secret"

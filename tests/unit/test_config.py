@@ -383,6 +383,20 @@ def test_a_bomb_of_aliases_is_refused(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 500
 
 
+@pytest.mark.parametrize("text", ["seed: 1\nseed: 2", "data: {max_words: 3, text_field: a, max_words: 4}"])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, text: str) -> None:
+    (path := tmp_path / "twice.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"twice.yaml: is not YAML \(names '(seed|max_words)' twice"):
+        read_yaml(path)
+
+
+def test_the_first_of_many_problems_are_told(tmp_path: Path) -> None:
+    (path := tmp_path / "many.yaml").write_text("".join(f"k{n}: 1\n" for n in range(5000)), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"has 5,000 problem\(s\)") as caught:
+        load_config(path, [])
+    assert len(str(caught.value)) < 3000
+
+
 def test_long_values_are_cut_in_messages(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
     path.write_text(f"seed: [{'x, ' * 100_000}]", encoding="utf-8")

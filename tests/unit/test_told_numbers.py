@@ -53,7 +53,9 @@ def test_a_line_of_a_history_with_other_types_is_left_out(tmp_path: Path, change
         {"validation": {"surprise": {}}},
         {"update": "1"},
         {"updates": []},
-        {"default": {"search": "joint", "scores": {"micro_f1": []}}},
+        {"default": {"decoder": "joint", "search": "joint", "scores": {"micro_f1": []}}},
+        {"default": {"decoder": ["joint"], "search": "joint", "scores": {"micro_f1": 0.5}}},
+        {"default": {"decoder": "\x1b[2J", "search": "joint", "scores": {"micro_f1": 0.5}}},
     ],
     ids=str,
 )

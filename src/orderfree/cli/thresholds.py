@@ -19,6 +19,7 @@ from .common import (
     open_run,
     print_table,
     reading,
+    refuse_own_input,
     say,
     warn_of_own_examples,
 )
@@ -153,6 +154,7 @@ def convert(
     from .convert import convert_examples
 
     data = data_config(settings, format)
+    refuse_own_input(output_file, input_file, data)
     examples = reading(input_file, data, labelled=not unlabelled, noun="examples")
     say(f"{convert_examples(examples, output_file, out_format, data):,} examples written to {output_file}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -111,7 +112,7 @@ def _pairs(path: Path) -> list[tuple[str, str]]:
 
 def _json_pairs(text: str, path: Path) -> list[tuple[str, str]]:
     try:
-        content: Any = json.loads(text)
+        content: Any = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise DataError(f"is not JSON ({error}); expected an object of children and parents.", path) from None
     if not isinstance(content, dict):
@@ -125,6 +126,13 @@ def _json_pairs(text: str, path: Path) -> list[tuple[str, str]]:
                 )
             pairs.append((child, parent))
     return pairs
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise ValueError(f"it names {twice!r} twice; give its parents as one list")
+    return found
 
 
 def _csv_pairs(text: str, path: Path) -> list[tuple[str, str]]:

@@ -38,8 +38,11 @@ def writing_aside(path: Path) -> Iterator[Path]:
         with tempfile.TemporaryDirectory() as folder:
             aside = Path(folder) / path.name
             yield aside
-            with explained(path), open(aside, "rb") as content, open(_stream(path), "wb") as stream:
-                shutil.copyfileobj(content, stream)
+            stream = _stream(path)
+            # a descriptor is duplicated: opening its name again would write from the first byte
+            target = os.dup(stream) if isinstance(stream, int) else stream
+            with explained(path), open(aside, "rb") as content, open(target, "wb") as file:
+                shutil.copyfileobj(content, file)
         return
     target = Path(os.path.realpath(path))
     with explained(path), making_directory(target.parent):
@@ -81,21 +84,38 @@ def _descriptor(path: Path | str) -> int | None:
 
 
 def _stream(path: Path) -> Path | int:
-    """A descriptor is duplicated: opening its name again would write from the first byte."""
+    """The number of a descriptor, or the path of anything else."""
     number = {"/dev/stdout": 1, STANDARD_OUTPUT: 1, "/dev/stderr": 2}.get(str(path), _descriptor(path))
-    return path if number is None else os.dup(number)
+    return path if number is None else number
 
 
 def refuse_overwriting(outputs: Iterable[Path | str | None], inputs: Iterable[Path | str | None]) -> None:
-    """Refuses an output that is one of the inputs, under any name, or a file inside an input folder."""
-    written = [Path(path) for path in outputs if path is not None and not is_stream(path) and os.path.exists(path)]
-    for source in (Path(path) for path in inputs if path is not None):
-        for target in written:
-            if not source.exists():
-                continue
-            inside = source.is_dir() and target.is_file() and target.resolve().is_relative_to(source.resolve())
-            if inside or target.samefile(source):
-                raise OrderfreeError(f"{target}: is read by this command ({source}); write to another file.")
+    """Refuses an output that is one of the inputs, under any name, or a file inside an input folder. `-` is standard
+    output among the outputs and standard input among the inputs; a shell may have redirected both to the same file."""
+    read = [(path, status) for path in inputs if path is not None and (status := _status(path, 0)) is not None]
+    for target in (path for path in outputs if path is not None):
+        written = _status(target, 1)
+        if written is None or not (stat.S_ISREG(written.st_mode) or stat.S_ISDIR(written.st_mode)):
+            continue
+        for source, status in read:
+            if os.path.samestat(written, status) or _inside(target, source):
+                named = "standard output" if is_standard_output(target) else target
+                raise OrderfreeError(f"{named}: is read by this command ({source}); write to another file.")
+
+
+def _status(path: Path | str, standard: int) -> os.stat_result | None:
+    """Of what a path leads to, None where that is nothing; `standard`: the descriptor that `-` stands for."""
+    stream: Path | str | int = standard if str(path) == STANDARD_OUTPUT else _stream(Path(path))
+    try:
+        return os.stat(stream)
+    except (OSError, ValueError):
+        return None
+
+
+def _inside(file: Path | str, folder: Path | str) -> bool:
+    return (
+        os.path.isfile(file) and os.path.isdir(folder) and Path(file).resolve().is_relative_to(Path(folder).resolve())
+    )
 
 
 def _umask() -> int:

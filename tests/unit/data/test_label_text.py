@@ -196,6 +196,9 @@ def test_a_deep_or_hostile_hierarchy(tmp_path: Path) -> None:
     path.write_text("[" * 200_000, encoding="utf-8")
     with pytest.raises(DataError, match="is not JSON"):
         Hierarchy.read(path, {"a"})
+    path.write_text('{"a": "b", "a": "c"}', encoding="utf-8")
+    with pytest.raises(DataError, match="it names 'a' twice; give its parents as one list"):
+        Hierarchy.read(path, {"a", "b", "c"})
     (tmp_path / "h.csv").write_text('child,parent\n"a"b,c\n', encoding="utf-8")
     with pytest.raises(DataError, match="is not CSV"):
         Hierarchy.read(tmp_path / "h.csv", {"a"})

@@ -250,6 +250,14 @@ def test_an_output_that_is_an_input(tmp_path: Path) -> None:
     refuse_overwriting([other, tmp_path / "new", None, "-", "/dev/null"], [source, None, "-", "/dev/null"])
 
 
+def test_a_descriptor_that_leads_to_an_input(tmp_path: Path) -> None:
+    (source := tmp_path / "a.jsonl").write_text("x")
+    with open(source, "ab") as out:
+        with pytest.raises(OrderfreeError, match="is read by this command"):
+            refuse_overwriting([f"/dev/fd/{out.fileno()}"], [source])
+        refuse_overwriting([f"/dev/fd/{out.fileno()}"], [tmp_path / "other"])
+
+
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o755), (0o077, 0o700), (0o002, 0o775)])
 def test_a_directory_has_the_permissions_the_user_gives_new_ones(tmp_path: Path, mask: int, mode: int) -> None:
     before = os.umask(mask)

@@ -16,7 +16,7 @@ import math
 import os
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -145,17 +145,33 @@ class _Dataset:
     def __init__(self, dataset: Any) -> None:
         if dataset.external or dataset.is_virtual:
             raise ValueError(f"{dataset.name!r} takes its values from other files, which are not read")
-        self.dataset, self.shape, self.start = dataset, dataset.shape or (), 0
+        self.dataset, self.start = dataset, 0
+        self.shape: tuple[int, ...] = dataset.shape or ()
         values, stored = math.prod(self.shape) * dataset.dtype.itemsize, dataset.id.get_storage_size()
         if values > max(BYTES_AT_ONCE, LARGEST_RATIO * stored):
             raise ValueError(f"{dataset.name!r} says it has shape {self.shape} and stores {stored:,} bytes")
         if math.prod(dataset.chunks or ()) * dataset.dtype.itemsize > 4 * BYTES_AT_ONCE:  # it is unpacked as a whole
             raise ValueError(f"{dataset.name!r} is stored in chunks of shape {dataset.chunks}, make them smaller")
-        self.dtype = np.dtype(str) if dataset.dtype.kind == "O" else dataset.dtype  # text of any length
+        self.has_text = dataset.dtype.kind == "O"  # of any length
+        if self.has_text and (dataset.dtype.metadata or {}).get("vlen") not in (bytes, str):
+            raise ValueError(f"{dataset.name!r} holds neither numbers nor text")
+        self.dtype = np.dtype(str) if self.has_text else dataset.dtype
 
     def take(self, rows: int) -> np.ndarray:
         self.start += rows
-        return np.asarray(self.dataset[self.start - rows : self.start])
+        taken = slice(self.start - rows, min(self.start, self.shape[0]))
+        return self._texts(taken) if self.has_text else np.asarray(self.dataset[taken])
+
+    def _texts(self, rows: slice) -> np.ndarray:
+        """One by one: all rows may refer to the same bytes, so that the size of the file says nothing."""
+        texts = np.empty(rows.stop - rows.start, dtype=object)
+        size = 0
+        for place, row in enumerate(range(rows.start, rows.stop)):
+            texts[place] = self.dataset[row]
+            size += len(texts[place])
+            if size > BYTES_AT_ONCE:
+                raise ValueError(f"{self.dataset.name!r} holds more than {BYTES_AT_ONCE:,} bytes of text in a few rows")
+        return texts
 
 
 @contextlib.contextmanager
@@ -246,10 +262,11 @@ def _beside(name: str, items: int, source: Source, find: Find) -> Column | None:
     return column
 
 
-def _text(values: np.ndarray) -> np.ndarray:
-    """Bytes, as HDF5 holds text, as text."""
+def _text(values: np.ndarray) -> Sequence[Any] | np.ndarray:
+    """Bytes, as HDF5 holds text, as text. Text of any length becomes no array, where each would take as much memory as
+    the longest."""
     if values.dtype.kind == "O":
-        return np.array([v.decode("utf-8") if isinstance(v, bytes) else str(v) for v in values], dtype=np.str_)
+        return [value.decode("utf-8") for value in values]
     return np.char.decode(values, "utf-8") if values.dtype.kind == "S" else values
 
 
