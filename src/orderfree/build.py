@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Collection, Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +166,12 @@ def _contradictions(config: Config) -> list[str]:
     problems = [*_objective_problems(config), *_score_problems(config), *_batch_problems(config)]
     if config.data.vggish_pca is not None and config.data.vggish is None:
         problems.append("data.vggish_pca: components are of VGGish embeddings; name its weights with data.vggish.")
-    available = decoders_of(config)
+    available = decoders_of(config, shortlisted=scores_labels(config))  # how many labels there are is not known yet
     for key, name in (
         ("training.select_decoder", config.training.select_decoder),
         ("decoding.decoder", config.decoding.decoder),
     ):
-        if name is not None and not (name in searches and name in decoders_of(config)):
+        if name is not None and not (name in searches and name in available):
             problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
     most = config.decoding.max_labels
     if most is not None and most < (config.decoding.min_labels or 0):
@@ -231,8 +231,9 @@ def _batch_problems(config: Config) -> list[str]:
     ]
 
 
-def decoders_of(config: Config) -> tuple[str, ...]:
-    """The decoders a model of this config can be searched with, in the order of the paper's tables."""
+def decoders_of(config: Config, shortlisted: bool = False) -> tuple[str, ...]:
+    """The decoders a model of this config can be searched with, in the order of the paper's tables. shortlisted: it has
+    so many labels that each example is scored on a shortlist of them."""
     sequence, br = config.objective.sequence is not None, config.objective.br_weight > 0
     # where the scores are what binary relevance says, that is enough
     scored = scores_labels(config) and not br_decoders[config.model.br_decoder or "mlp"].repeats_scores
@@ -242,6 +243,7 @@ def decoders_of(config: Config) -> tuple[str, ...]:
         if (sequence or not search.needs_sequence)
         and (br or not search.needs_br)
         and (scored or not search.needs_scores)
+        and (shortlisted or not search.needs_sets)
     )
 
 
@@ -279,12 +281,18 @@ def check_plugins(parts: list[dict[str, str]], owner: str) -> None:
             )
 
 
-def check_decoder(config: Config, name: str) -> None:
+def is_shortlisted(network: OrderFreeModel) -> bool:
+    """Whether this model scores each example on a shortlist of labels only."""
+    return bool(getattr(network.encoder, "shortlisted", False))
+
+
+def check_decoder(available: Collection[str], name: str) -> None:
     searches[name]  # an unknown name is answered with the list of all
-    if name not in decoders_of(config):
+    if name not in available:
         raise OrderfreeError(
-            f"this model cannot be decoded with {name!r}: it has {', '.join(decoders_of(config))} "
-            "(joint and rescore need both the label decoder and the binary-relevance decoder)."
+            f"this model cannot be decoded with {name!r}: it has {', '.join(available)} "
+            "(joint and rescore need both the label decoder and the binary-relevance decoder, neighbour_sets needs "
+            "thousands of labels)."
         )
 
 

@@ -27,7 +27,15 @@ from typing import Any
 import torch
 
 from ._version import __version__
-from .build import build_network, check_plugins, complete_config, decoders_of, encoder_options, featurizer_class
+from .build import (
+    build_network,
+    check_plugins,
+    complete_config,
+    decoders_of,
+    encoder_options,
+    featurizer_class,
+    is_shortlisted,
+)
 from .config import Config
 from .data.featurizers import Featurizer, bag_part
 from .data.labels import LabelVocabulary
@@ -169,9 +177,10 @@ def _load(files: ListedFiles) -> TrainedModel:
     else:
         network = with_weights(lambda: build_network(config, featurizer.input_size, len(labels)), files / WEIGHTS)
     metrics, provenance = read_object(files / "metrics.json"), dict(content["provenance"])
-    _check_told(metrics, provenance, decoders_of(config))
+    decoders = decoders_of(config, is_shortlisted(network))
+    _check_told(metrics, provenance, decoders)
     decided, manifest = read_object(files / "thresholds.json"), read_object(files.directory / MANIFEST)
-    decisions = Decisions.from_json(decided, manifest, len(labels), decoders_of(config))
+    decisions = Decisions.from_json(decided, manifest, len(labels), decoders)
     return TrainedModel(config, labels, featurizer, network, decisions, metrics, provenance)
 
 

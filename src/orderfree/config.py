@@ -229,8 +229,9 @@ class TrainingConfig(Section):
 class DecodingConfig(Section):
     decoder: str | None = Field(
         None,
-        description="what predictions are made with: greedy, beam, br, rescore, joint, marginal, linear or "
-        "expected_f1; null: what validation prefers for training.select_metric",
+        description="what predictions are made with: greedy, beam, br, rescore, joint, marginal, linear, "
+        "expected_f1 or, with thousands of labels, neighbour_sets; null: what validation prefers for "
+        "training.select_metric",
     )
     beam_width: Annotated[int, Field(gt=0, le=4096)] = Field(6, description="hypotheses kept per input")
     min_labels: Annotated[int, Field(ge=0)] | None = Field(

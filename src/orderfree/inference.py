@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .build import check_decoder, decoders_of, search_limits
+from .build import check_decoder, decoders_of, is_shortlisted, search_limits
 from .checkpoint import TrainedModel, load_model
 from .data.featurizers import Encoded, encode_all
 from .data.inputs import Input, as_examples
@@ -77,7 +77,7 @@ class Predictor:
         self.limits: Limits = search_limits(trained.config, trained.labels)
         self.own_thresholds: float | Mapping[str, float] | None = None  # before those tuned on validation
         self.own_min_labels: int | None = None  # asked for by the caller, before that of named thresholds
-        self.decoders = decoders_of(trained.config)
+        self.decoders = decoders_of(trained.config, is_shortlisted(trained.network))
         self.default_decoder = default_decoder(trained.config, trained.decisions)
 
     @classmethod
@@ -122,6 +122,8 @@ class Predictor:
             br_logits,
             scores=encoded.scores,
             labels=encoded.labels,
+            sets=encoded.sets,
+            set_log_probs=encoded.set_log_probs,
         )
 
     @torch.inference_mode()
@@ -211,7 +213,7 @@ class Predictor:
         decoders = decoders or [self.default_decoder]
         limit = None if candidates is None else self.candidate_promise(candidates).limit
         for decoder in decoders:
-            check_decoder(self.trained.config, self.decision(decoder).search)
+            check_decoder(self.decoders, self.decision(decoder).search)
         predictions = self._predictions(as_examples(inputs, self.trained.config.data), decoders, marginals, limit)
         return list(predictions) if isinstance(inputs, Sized) else predictions
 

@@ -64,6 +64,8 @@ class BagInput:
     scores: Tensor | None = None  # (B, L) of linear classifiers that have not seen these examples, while training
     votes: Tensor | None = None  # (B, L) log-odds of labels among the training examples most like these
     labels: Tensor | None = None  # (B, C) int64, the candidate labels that `scores` (B, C) are of; None: all labels
+    sets: Tensor | None = None  # (B, S, C) bool, sets of candidates that are likely right, while predicting
+    set_log_probs: Tensor | None = None  # (B, S) how likely, falling; -inf: no such set
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +86,13 @@ class HybridInput:
 EncoderInput = TokenInput | BagInput | DenseInput | HybridInput
 
 
-def with_scores(inputs: EncoderInput, scores: Tensor, labels: Tensor | None = None) -> EncoderInput:
-    """The same inputs with linear scores (B, L) in their bag of terms, or with those of candidate labels (B, C)."""
+def with_scores(inputs: EncoderInput, **known: Tensor) -> EncoderInput:
+    """The same inputs with linear scores (B, L) in their bag of terms, or with those of candidate labels (B, C) and
+    what else a scorer says of these."""
     if isinstance(inputs, BagInput):
-        return replace(inputs, scores=scores, labels=labels)
+        return replace(inputs, **known)  # fields of BagInput by name
     if isinstance(inputs, HybridInput):
-        return HybridInput({name: with_scores(part, scores, labels) for name, part in inputs.parts.items()})
+        return HybridInput({name: with_scores(part, **known) for name, part in inputs.parts.items()})
     return inputs
 
 
@@ -128,6 +131,8 @@ class EncoderOutput:
     final_hidden: Tensor  # (E, B, H), last state of every layer, the last layer's at the end
     scores: Tensor | None = None  # (B, L), where the encoder scores labels itself
     labels: Tensor | None = None  # (B, C) int64, the candidates that the decoders score; None: all labels
+    sets: Tensor | None = None  # (B, S, C) bool, as in BagInput
+    set_log_probs: Tensor | None = None  # (B, S)
 
     @property
     def summary(self) -> Tensor:
@@ -238,6 +243,8 @@ class DecodeInput:
     thresholds: Tensor | None = None  # (L,) or (B, C) probabilities at which BR says yes
     scores: Tensor | None = None  # (B, L) of an encoder that scores labels itself
     labels: Tensor | None = None  # (B, C) the candidates that are numbered 0 … C - 1 here; None: all labels
+    sets: Tensor | None = None  # (B, S, C) bool, as in BagInput
+    set_log_probs: Tensor | None = None  # (B, S)
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,11 +231,11 @@ def test_decoders_of_a_model(objective: dict, decoders: tuple[str, ...]) -> None
 
 def test_a_decoder_the_model_lacks() -> None:
     config = complete_config({"objective": {"sequence": None}}, "x")
-    check_decoder(config, "br")
+    check_decoder(decoders_of(config), "br")
     with pytest.raises(OrderfreeError, match="cannot be decoded with 'joint': it has br"):
-        check_decoder(config, "joint")
+        check_decoder(decoders_of(config), "joint")
     with pytest.raises(ConfigError, match=r"unknown decoder 'jiont'; known: .*Did you mean 'joint'"):
-        check_decoder(config, "jiont")
+        check_decoder(decoders_of(config), "jiont")
 
 
 LABELS = LabelVocabulary.count([("a", "b"), ("c",), ("d",), ("e",), ("f",)], "x")  # six labels, two at most

@@ -56,7 +56,10 @@ OptimizeFor = Annotated[
 Decode = Annotated[
     str | None,
     typer.Option(
-        "--decode", metavar="DECODER", help="greedy, beam, br, rescore, joint, marginal, linear or expected_f1."
+        "--decode",
+        metavar="DECODER",
+        help="greedy, beam, br, rescore, joint, marginal, linear, expected_f1 or, with thousands of labels, "
+        "neighbour_sets.",
     ),
 ]
 Thresholds = Annotated[

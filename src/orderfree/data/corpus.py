@@ -131,13 +131,13 @@ class Corpus:
             at = rows if self.shortlisted_rows is None else np.searchsorted(self.shortlisted_rows, rows)
             labels = self.shortlists.labels[at]  # (B, C)
             ids = torch.from_numpy(labels.astype(np.int64))
-            inputs = with_scores(inputs, torch.from_numpy(self.shortlists.scores[at]), ids)
+            inputs = with_scores(inputs, labels=ids, **self.shortlists.tensors(at))
             targets, unknown = self._inside("labels", rows, labels), None
             if self.has_unknown:
                 unknown = torch.from_numpy(self._inside("unknown", rows, labels))
             return Batch(inputs, torch.from_numpy(targets), torch.from_numpy(rows), weights, unknown, ids)
         if self.scores is not None:
-            inputs = with_scores(inputs, torch.from_numpy(self.scores[rows]))
+            inputs = with_scores(inputs, scores=torch.from_numpy(self.scores[rows]))
         missing = self.unknown(rows)
         return Batch(
             inputs,

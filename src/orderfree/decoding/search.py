@@ -26,6 +26,7 @@ class Search:
     log_odds: Callable[[DecodeInput, Limits], Tensor] | None = None  # (B, L), for searches that apply a threshold
     over_sets: bool = False  # True: uses a distribution over sets, which takes a wider beam
     needs_scores: bool = False  # True: needs an encoder that scores labels
+    needs_sets: bool = False  # True: needs candidate sets, which there are where labels are many
 
     @property
     def has_order(self) -> bool:
@@ -41,10 +42,14 @@ searches: Registry[Search] = Registry("decoder")
 
 
 def search(
-    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False
+    name: str, sequence: bool = False, br: bool = False, over_sets: bool = False, sets: bool = False
 ) -> Callable[[Callable[[DecodeInput, Limits], Hypotheses]], Search]:
     """Decorator that registers a search: `@search("joint", sequence=True, br=True)`."""
-    return lambda run: searches.register(name, run.__module__)(Search(run, sequence, br, over_sets=over_sets))
+
+    def add(run: Callable[[DecodeInput, Limits], Hypotheses]) -> Search:
+        return searches.register(name, run.__module__)(Search(run, sequence, br, over_sets=over_sets, needs_sets=sets))
+
+    return add
 
 
 def thresholded(
@@ -171,9 +176,30 @@ def expected_f1(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
     allowed = tried.sum(dim=-1) <= largest.clamp(max=limits.max_labels)[:, None]  # (B, W + n)
     best = expected.masked_fill(~allowed, -1.0).argmax(dim=1)  # (B,)
     chosen = tried[torch.arange(len(tried), device=best.device), best] > 0  # (B, L)
-    # log-odds for which a threshold of one half gives exactly the chosen labels, by falling share
-    shares = shares.clamp(1e-6, 1 - 1e-6)
-    odds = torch.where(chosen, (1 + shares) / 2, shares / 2).logit()
-    named = at_threshold(odds, None, limits)
+    named = exactly(chosen, shares, limits)
     utility = expected.gather(1, best[:, None])  # (B, 1)
     return Hypotheses(named.sequences, utility, utility.clamp(min=1e-12).log())
+
+
+@search("neighbour_sets", over_sets=True, sets=True)
+def neighbour_sets(decode_input: DecodeInput, limits: Limits) -> Hypotheses:
+    """The set that is most likely right as a whole, of the sets of similar training examples and those of the first
+    labels of the shortlist."""
+    sets, log_probs, scores = decode_input.sets, decode_input.set_log_probs, decode_input.scores
+    assert sets is not None, "this search needs candidate sets"
+    assert log_probs is not None, "a featurizer that makes candidate sets says how likely they are"
+    assert scores is not None, "and scores their labels"
+    sizes = sets.sum(dim=-1)  # (B, S)
+    allowed = (sizes >= limits.min_labels) & (sizes <= limits.max_labels)
+    best = log_probs.masked_fill(~allowed, float("-inf")).argmax(dim=1)  # (B,) where none is allowed, the first
+    rows = torch.arange(len(sets), device=sets.device)
+    named = exactly(sets[rows, best], scores.sigmoid(), limits)
+    value = log_probs[rows, best][:, None]  # (B, 1)
+    return Hypotheses(named.sequences, value, value)
+
+
+def exactly(chosen: Tensor, probs: Tensor, limits: Limits) -> Hypotheses:
+    """These labels (B, L), by falling probability (B, L); as many as the limits allow."""
+    probs = probs.clamp(1e-6, 1 - 1e-6)
+    # log-odds for which a threshold of one half gives exactly the chosen labels
+    return at_threshold(torch.where(chosen, (1 + probs) / 2, probs / 2).logit(), None, limits)

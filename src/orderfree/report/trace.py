@@ -74,7 +74,7 @@ def trace(predictor: Predictor, example: Example, decoder: str | None = None, wo
     """One example, decoded and explained; `words`: how many of the heaviest to name for each label."""
     decoder = decoder or predictor.default_decoder
     name = predictor.decision(decoder).search
-    check_decoder(predictor.trained.config, name)
+    check_decoder(predictor.decoders, name)
     encoded = encode_all(predictor.trained.featurizer, [example])[0]
     inputs = predictor.trained.featurizer.collate([encoded.arrays])
     given = predictor.start(inputs)

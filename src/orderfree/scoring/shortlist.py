@@ -1,11 +1,12 @@
 """Candidate labels of each example, with calibrated scores, where labels are too many to score them all densely.
 
 Centroids of labels and the labels of similar training examples propose candidates. A sparse linear classifier for each
-label scores them, and a logistic regression on all scores decides which candidates an example keeps."""
+label scores them, and a logistic regression on all scores decides which candidates an example keeps. `label_sets.py`
+makes whole sets of the candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -19,14 +20,16 @@ from scipy import sparse
 from ..system.listed import Folder
 from ..system.tensors import write_tensors
 from .hard_negatives import Examples, label_centroids, largest_products, solve_classifiers
+from .label_sets import FEATURES, LabelSets, candidate_sets, fit_set_weights, members_of
 from .neighbours import nearest_weights, of_length_one
 
 FILE = "shortlist.safetensors"  # in a model directory
 PROPOSED = 100  # labels whose centroids an example is most similar to: they are proposed
-NEAREST = 50  # training examples whose labels are proposed too
+NEAREST = 100  # training examples whose labels are proposed too
 MOST_REMEMBERED = 200_000  # training examples to be similar to; of more, so many at random
 FREQUENT = 0.2  # terms that a larger share of examples holds do not count for similarity: they make it slow
-SHARPNESS = 10.0  # a neighbour whose cosine is higher by .1 counts e times as much
+SHARPNESS = 14.0  # a neighbour whose cosine is higher by .07 counts e times as much
+RECENCIES = (0.0, 0.5, 1.0, 2.0, 3.0)  # the last training example counts e to this power as much as the first
 SOFTENED = 0.01  # added to a share before its logarithm is taken
 HELD_OUT = 20_000  # examples that the combination is fitted to and decoders are trained on, at most a third of all
 AT_ONCE = 4096  # rows of a matrix product, fewer where labels are very many
@@ -39,6 +42,25 @@ class Shortlists:
 
     labels: np.ndarray  # (N, C) int32, ascending in each row
     scores: np.ndarray  # (N, C) float32, log-odds
+    sets: np.ndarray | None = None  # (N, S, C) bool, sets that are most likely right; None: nobody has asked
+    set_log_probs: np.ndarray | None = None  # (N, S) how likely, falling; -inf: no such set
+
+    @classmethod
+    def join(cls, lists: Sequence[Shortlists], size: int) -> Shortlists:
+        """Of all examples, in the order of the parts; of none, lists of so many labels."""
+        if not lists:
+            labels = np.empty((0, size), dtype=np.int32)
+            return cls(labels, labels.astype(np.float32))
+        labels, scores = (np.concatenate([getattr(one, name) for one in lists]) for name in ("labels", "scores"))
+        if any(one.sets is None for one in lists):
+            return cls(labels, scores)
+        sets, log_probs = (np.concatenate([getattr(one, n) for one in lists]) for n in ("sets", "set_log_probs"))
+        return cls(labels, scores, sets, log_probs)
+
+    def tensors(self, rows: np.ndarray) -> dict[str, torch.Tensor]:
+        """What is known of these rows besides their labels, by the names of `BagInput`."""
+        known = {"scores": self.scores, "sets": self.sets, "set_log_probs": self.set_log_probs}
+        return {name: torch.from_numpy(values[rows]) for name, values in known.items() if values is not None}
 
     def recall(self, targets: sparse.csr_matrix) -> float:
         """The share of true labels (N, L) among the candidates."""
@@ -61,6 +83,8 @@ class ShortlistScorer:
     coefficients: np.ndarray  # (5,) of margin, cosine, log share, log count, and the constant
     log_counts: np.ndarray  # (L,) logarithm of the number of training examples of each label
     size: int  # C
+    set_weights: np.ndarray  # (FEATURES + 1,) of the features of a candidate set, and the score of no candidate
+    recency: float = 0.0  # how much more the later of the remembered examples count, in the order of their file
 
     @cached_property
     def _by_term(self) -> sparse.csr_matrix:
@@ -81,14 +105,26 @@ class ShortlistScorer:
         return self.best(self.proposals(bags, skipped))
 
     def best(self, proposals: Iterable[Proposed]) -> Shortlists:
+        """The candidates with the highest scores, and the sets of them that are most likely right."""
+        lists = [self.with_sets(self.ranked(proposed), proposed) for proposed in proposals]
+        return Shortlists.join(lists, self.size)
+
+    def ranked(self, proposed: Proposed) -> Shortlists:
         """The candidates with the highest scores."""
-        lists = []
-        for proposed in proposals:
-            scores = proposed.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
-            lists.append(proposed.best(scores.astype(np.float32), self.size))
-        empty = Shortlists(np.empty((0, self.size), dtype=np.int32), np.empty((0, self.size), dtype=np.float32))
-        lists = lists or [empty]
-        return Shortlists(np.concatenate([one.labels for one in lists]), np.concatenate([one.scores for one in lists]))
+        scores = proposed.features @ self.coefficients[:-1] + self.coefficients[-1]  # (entries,)
+        return proposed.best(scores.astype(np.float32), self.size)
+
+    def candidate_sets(self, lists: Shortlists, proposed: Proposed) -> Iterable[tuple[slice, LabelSets]]:
+        """Those of some rows after the other."""
+        assert proposed.similar is not None, "a scorer's own proposals say which examples are similar"
+        return candidate_sets(lists.labels, lists.scores, proposed.similar, self.remembered_labels)
+
+    def with_sets(self, lists: Shortlists, proposed: Proposed) -> Shortlists:
+        parts = [
+            sets.best(self.set_weights, len(lists.labels[some])) for some, sets in self.candidate_sets(lists, proposed)
+        ]
+        sets, log_probs = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return replace(lists, sets=sets, set_log_probs=log_probs)
 
     def proposals(self, bags: sparse.csr_matrix, skipped: np.ndarray | None = None) -> Iterator[Proposed]:
         """As many bags (N, V) at once as fit into memory."""
@@ -101,20 +137,24 @@ class ShortlistScorer:
         """The candidates of bags (N, V), with all that is known of each."""
         cosines = largest_products(bags, self.centroids, PROPOSED)  # (N, L)
         margins = np.asarray((bags @ self.classifiers[:-1]).todense()) + self.classifiers[-1].toarray()  # (N, L)
-        return Proposed.join(cosines, self.shares(bags, skipped), margins, self.log_counts)
+        similar = self.similar(bags, skipped)  # (N, M)
+        shares = sparse.csr_matrix(similar @ self.remembered_labels)  # (N, L)
+        return replace(Proposed.join(cosines, shares, margins, self.log_counts), similar=similar)
 
-    def shares(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> sparse.csr_matrix:
-        """(N, L) the share of each label among the most similar remembered examples, weighted by similarity.
+    def similar(self, bags: sparse.csr_matrix, skipped: np.ndarray | None) -> sparse.csr_matrix:
+        """(N, M) how much each of the most similar remembered examples counts, 1 in all.
         skipped (N,): one remembered example for each bag that does not count (itself), -1 for none."""
         comparable = without_terms(bags, self.frequent)
         weights, _ = nearest_weights(comparable, self._by_term, NEAREST, SHARPNESS, skipped)  # (N, M)
-        return sparse.csr_matrix(weights @ self.remembered_labels)
+        return _by_recency(weights, self.recency)
 
     def save(self, directory: Path) -> None:
         arrays: dict[str, np.ndarray] = {
             "coefficients": self.coefficients,
             "log_counts": self.log_counts,
             "frequent": self.frequent,
+            "set_weights": self.set_weights,
+            "recency": np.array([self.recency]),
             "size": np.array([self.size, self.classifiers.shape[0], self.classifiers.shape[1]]),
         }
         for name, matrix in self._matrices().items():
@@ -137,22 +177,26 @@ class ShortlistScorer:
         """ValueError where the file does not fit a model of so many terms. Every index is checked: one that points
         nowhere would be read beyond the end of memory."""
         arrays = load_file(directory / FILE)
+        if "set_weights" not in arrays:
+            raise ValueError(f"{FILE} was written by an older version")
         size, rows, labels = (int(number) for number in arrays["size"])
         if rows != terms + 1 or not 0 < size <= labels or len(arrays["frequent"]) != terms:
             raise ValueError(f"{FILE} was made for other terms or labels")
         classifiers, centroids = (_checked(arrays, name, labels) for name in ("classifiers", "centroids"))
         remembered = _checked(arrays, "remembered", terms)
         remembered_labels = _checked(arrays, "remembered_labels", labels)
-        numbers = (arrays["coefficients"], arrays["log_counts"])
+        numbers = (arrays["coefficients"], arrays["log_counts"], arrays["set_weights"], arrays["recency"])
         if (
             (classifiers.shape[0], centroids.shape[0]) != (rows, terms)
             or remembered.shape[0] != remembered_labels.shape[0]
-            or [len(one) for one in numbers] != [5, labels]
+            or [len(one) for one in numbers] != [5, labels, FEATURES + 1, 1]
             or not all(np.isfinite(one).all() for one in (*numbers, classifiers.data, centroids.data, remembered.data))
         ):
             raise ValueError(f"{FILE} holds matrices that do not fit each other")
         frequent = arrays["frequent"].astype(bool)
-        return cls(classifiers, centroids, remembered, remembered_labels, frequent, *numbers, size)
+        coefficients, log_counts, set_weights, recency = numbers
+        matrices = classifiers, centroids, remembered, remembered_labels
+        return cls(*matrices, frequent, coefficients, log_counts, size, set_weights, float(recency[0]))
 
 
 def _checked(arrays: Mapping[str, np.ndarray], name: str, width: int) -> sparse.csr_matrix:
@@ -173,6 +217,7 @@ class Proposed:
     labels: np.ndarray  # (entries,) ascending within a row
     features: np.ndarray  # (entries, 4) margin, cosine, log share, log count of the label
     examples: int
+    similar: sparse.csr_matrix | None = None  # (N, M) how much each similar example counts
 
     @classmethod
     def join(
@@ -212,6 +257,30 @@ class Proposed:
         return Shortlists(labels, chosen)
 
 
+def _by_recency(weights: sparse.csr_matrix, recency: float) -> sparse.csr_matrix:
+    """Weights (N, M) of remembered examples, the later ones raised; the sum of each row stays."""
+    if recency == 0:
+        return weights
+    rows = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))  # (entries,)
+    raised = weights.data * np.exp(recency * weights.indices / weights.shape[1])
+    before, after = (np.bincount(rows, some, minlength=weights.shape[0]) for some in (weights.data, raised))  # (N,)
+    raised *= (before / np.maximum(after, 1e-12))[rows]
+    return sparse.csr_matrix((raised.astype(np.float32), weights.indices, weights.indptr), shape=weights.shape)
+
+
+def best_recency(scorer: ShortlistScorer, valid: Examples) -> float:
+    """At which the labels of the validation part have the largest shares, on average of their logarithms. A file
+    may be sorted by time and the validation part later than the training part; where neither is so, it is 0."""
+    weights = scorer.similar(valid.bags, None)  # (N, M)
+
+    def value(recency: float) -> float:
+        shares = sparse.csr_matrix(_by_recency(weights, recency) @ scorer.remembered_labels)
+        held = sparse.csr_matrix(shares.multiply(valid.targets)).data  # a label that nobody has adds log SOFTENED
+        return float((np.log(held + SOFTENED) - np.log(SOFTENED)).sum())
+
+    return max(RECENCIES, key=value)
+
+
 def without_terms(bags: sparse.csr_matrix, left_out: np.ndarray) -> sparse.csr_matrix:
     """(N, V) without these terms (V,), of length 1 again."""
     kept = sparse.csr_matrix(bags, copy=True)
@@ -221,32 +290,41 @@ def without_terms(bags: sparse.csr_matrix, left_out: np.ndarray) -> sparse.csr_m
 
 
 def fit_scorer(
-    examples: Examples, size: int, seed: int, c: float, say: Callable[[str], None] = lambda _: None
+    examples: Examples,
+    size: int,
+    seed: int,
+    c: float,
+    valid: Examples | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> tuple[ShortlistScorer, np.ndarray, Shortlists]:
     """A scorer solved on these examples with liblinear's C. Rows (n,) of examples that were held out once, and their
-    shortlists from classifiers, centroids and neighbours that have not seen them."""
+    shortlists from classifiers, centroids and neighbours that have not seen them. `valid` decides on `recency`."""
     confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)  # (N, L)
     scorer, position = _remember(examples, size, seed)
+    if valid is not None and len(valid):
+        scorer = replace(scorer, recency=best_recency(scorer, valid))
+        say(f"similar texts: the last of the training part counts e^{scorer.recency:g} as much as the first")
     order = np.random.default_rng(seed).permutation(len(examples))
     count = max(min(HELD_OUT, len(examples) // 3), 1)
     held_out, seen = np.sort(order[:count]), np.sort(order[count:])
     say(f"solving without {count:,} examples, which decoders are trained on")
     part = _solved(scorer, examples.at(seen), confused[seen], seed, c)
-    proposals = list(part.proposals(examples.bags[held_out], position[held_out]))
-    coefficients = _fit_combination(proposals, examples.targets[held_out])
-    lists = replace(part, coefficients=coefficients).best(proposals)
+    proposals, targets = list(part.proposals(examples.bags[held_out], position[held_out])), examples.targets[held_out]
+    part = replace(part, coefficients=_fit_combination(proposals, targets))
+    lists = [part.ranked(proposed) for proposed in proposals]
+    scorer = replace(scorer, coefficients=part.coefficients, set_weights=_fit_sets(part, lists, proposals, targets))
     say("solving on all examples")
-    return _solved(replace(scorer, coefficients=coefficients), examples, confused, seed, c), held_out, lists
+    return _solved(scorer, examples, confused, seed, c), held_out, Shortlists.join(lists, size)
 
 
 def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int) -> ShortlistScorer:
     """Centroids and neighbours from more examples. Classifiers, which take long, and how all is combined stay."""
     again, _ = _remember(examples, scorer.size, seed)
     return replace(
-        again,
-        coefficients=scorer.coefficients,
-        log_counts=scorer.log_counts,
-        classifiers=scorer.classifiers,
+        scorer,
+        remembered=again.remembered,
+        remembered_labels=again.remembered_labels,
+        frequent=again.frequent,
         centroids=_rounded(label_centroids(examples)),
     )
 
@@ -286,8 +364,25 @@ def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer
         np.zeros(5),
         np.log(np.maximum(counts, 1)).astype(np.float32),
         size,
+        np.zeros(FEATURES + 1),
     )
     return scorer, position
+
+
+def _fit_sets(
+    scorer: ShortlistScorer, lists: list[Shortlists], proposals: list[Proposed], targets: sparse.csr_matrix
+) -> np.ndarray:
+    """(FEATURES + 1,) by which the sets of these shortlists are most likely right."""
+    sets, right, start = [], [], 0
+    for one, proposed in zip(lists, proposals, strict=True):
+        for some, candidates in scorer.candidate_sets(one, proposed):
+            labels = one.labels[some]
+            true, inside = members_of(labels, np.arange(len(labels)), targets[start : start + len(labels)])
+            start += len(labels)
+            same = (candidates.members == true[candidates.rows]).all(axis=1)
+            right.append(same & inside[candidates.rows])
+            sets.append(candidates.without_members())
+    return fit_set_weights(sets, right)
 
 
 def _fit_combination(proposals: list[Proposed], targets: sparse.csr_matrix) -> np.ndarray:

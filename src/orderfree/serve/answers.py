@@ -54,7 +54,7 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
     if options.decoder is not None and options.decoder.startswith(BEST):
         raise OrderfreeError(f"`decoder` is {decoder!r}; give the metric as `optimize_for`.")
     name = predictor.decision(decoder).search
-    check_decoder(predictor.trained.config, name)
+    check_decoder(predictor.decoders, name)
     if options.thresholds is not None and searches[name].log_odds is None:
         using = [known for known in predictor.decoders if searches[known].log_odds is not None]
         raise OrderfreeError(f"the decoder {name!r} knows no thresholds; those that do: {', '.join(using) or 'none'}.")

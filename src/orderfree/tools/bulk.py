@@ -52,7 +52,7 @@ def plan(
     run: Path, inputs: list[str], predictor: Predictor, decoder: str, hierarchy: Path | None, probs: str, part_rows: int
 ) -> dict[str, Any]:
     """Everything that the result depends on, as JSON; workers on other machines need nothing else."""
-    check_decoder(predictor.trained.config, predictor.decision(decoder).search)
+    check_decoder(predictor.decoders, predictor.decision(decoder).search)
     if hierarchy is not None:
         Hierarchy.read(hierarchy, predictor.labels.ids)
     if len({Path(path).resolve() for path in inputs}) < len(inputs):

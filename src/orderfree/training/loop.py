@@ -17,7 +17,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
-from ..build import build_criterion, decoders_of, preferred_decoder
+from ..build import build_criterion, decoders_of, is_shortlisted, preferred_decoder
 from ..checkpoint import TrainedModel
 from ..data.batching import batches_per_epoch, label_balanced, length_bucketed
 from ..decoding.search import searches
@@ -116,7 +116,7 @@ class Trainer:
         self.select_decoder = settings.select_decoder or preferred_decoder(self.config)
         self.validated_decoders = [
             decoder
-            for decoder in decoders_of(self.config)
+            for decoder in decoders_of(self.config, is_shortlisted(self.network))
             if decoder in (self.select_decoder, "br") or (settings.validate_all and not searches[decoder].over_sets)
         ]
 

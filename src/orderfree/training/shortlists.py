@@ -18,7 +18,7 @@ from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder, without
 from ..nn.model import OrderFreeModel
 from ..scoring.hard_negatives import Examples
-from ..scoring.shortlist import HELD_OUT, PROPOSED, Shortlists, ShortlistScorer, fit_scorer, refit_scorer
+from ..scoring.shortlist import HELD_OUT, NEAREST, PROPOSED, Shortlists, ShortlistScorer, fit_scorer, refit_scorer
 from ..system.files import damage, write_checksums, writing_directory
 from ..system.memory import available_memory
 
@@ -28,6 +28,8 @@ EACH_CONFUSION = 24  # an example that is a hard negative of a label: by example
 EACH_WEIGHT = 24  # a weight of a classifier: of two solutions, and as they are read
 WEIGHTS = 2_000  # of a classifier: 1,763 on average on `arxiv-msc`
 EACH_CANDIDATE = 48  # a candidate of an example held out, with all that is known of it
+CANDIDATES = 250  # of an example
+EACH_SET = 120  # a candidate set of an example held out, as its coefficients are fitted
 COPIES = 5  # of what decoders learn: weights, gradient, two moments, and the best so far
 BESIDES = 1 << 29  # libraries, texts, dense blocks of margins
 
@@ -54,7 +56,8 @@ def start_shortlists(
     if not folder.exists():
         _refuse_too_much(needed_memory(network, train), len(train), network.num_labels)
         say(f"solving {network.num_labels:,} linear classifiers on hard negatives")
-        scorer, rows, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _c(encoder), say)
+        known = None if valid is None else _examples([valid])
+        scorer, rows, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _c(encoder), known, say)
         with writing_directory(folder) as aside:
             scorer.save(aside)
             save_file({"rows": rows, "labels": lists.labels, "scores": lists.scores}, aside / OUT_OF_FOLD)
@@ -102,7 +105,7 @@ def needed_memory(network: OrderFreeModel, train: Corpus) -> int:
         EACH_TERM * train.entries("indices")
         + EACH_CONFUSION * PROPOSED * len(train)
         + EACH_WEIGHT * WEIGHTS * network.num_labels
-        + EACH_CANDIDATE * 2 * PROPOSED * min(HELD_OUT, len(train))
+        + (EACH_CANDIDATE * CANDIDATES + EACH_SET * NEAREST) * min(HELD_OUT, len(train))
         + COPIES * learned
         + BESIDES
     )

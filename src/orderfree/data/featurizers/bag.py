@@ -141,8 +141,9 @@ class BagFeaturizer:
             encoded = self._with_embeddings(examples, encoded)
         if self.scorer is not None and encoded:
             lists = self.scorer.shortlists(as_matrix([row.arrays for row in encoded], self.input_size))
-            for row, labels, scores in zip(encoded, lists.labels, lists.scores, strict=True):
-                row.arrays["candidates"], row.arrays["candidate_scores"] = labels, scores  # (C,) each
+            for place, row in enumerate(encoded):
+                row.arrays["candidates"] = lists.labels[place]  # (C,)
+                row.arrays.update(**{name: values.numpy() for name, values in lists.tensors(np.array(place)).items()})
         return encoded
 
     def _with_embeddings(self, examples: Sequence[Example], encoded: list[Encoded]) -> list[Encoded]:
@@ -220,8 +221,9 @@ class BagFeaturizer:
         if "candidates" not in rows[0]:
             return bags
         labels = torch.from_numpy(np.stack([row["candidates"] for row in rows]).astype(np.int64))  # (B, C)
-        scores = torch.from_numpy(np.stack([row["candidate_scores"] for row in rows]))  # (B, C)
-        return replace(bags, scores=scores, labels=labels)
+        names = ("scores", "sets", "set_log_probs")
+        known = {name: torch.from_numpy(np.stack([row[name] for row in rows])) for name in names}
+        return replace(bags, labels=labels, **known)
 
     def save(self, directory: Path) -> None:
         write_json(directory / "vocabulary.json", {"size": self.size, "terms": self.terms})

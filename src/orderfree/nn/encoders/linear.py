@@ -90,7 +90,8 @@ class LinearEncoder(nn.Module):
             assert inputs.labels is not None, "and says which labels they are"
             summary = self.candidates(inputs.labels, per_sample_weights=scores.sigmoid())  # (B, SUMMARY)
             mask = torch.ones(len(scores), 1, dtype=torch.bool, device=scores.device)  # (B, 1)
-            return EncoderOutput(summary[:, None], mask, summary[None], scores, inputs.labels)
+            known = inputs.labels, inputs.sets, inputs.set_log_probs
+            return EncoderOutput(summary[:, None], mask, summary[None], scores, *known)
         if scores is None:
             bag = F.embedding_bag(
                 inputs.indices, self.terms, inputs.offsets, mode="sum", per_sample_weights=inputs.weights
