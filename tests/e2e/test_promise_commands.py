@@ -45,6 +45,19 @@ def test_a_promise_as_json(cli: Cli, own_model: Path, calibration: Path) -> None
     assert made["promise"]["achieved"] >= 0.05
     assert made["min_labels"] == 0
     assert "with confidence 95 %" in made["sentence"]
+    parents = calibration.with_name("parents.json")
+    parents.write_text("{}", encoding="utf-8")
+    asked = ("predict", own_model, calibration, "--thresholds", "precision=0.05")
+    assert "promise of a precision" in cli(*asked, "--hierarchy", parents).refused()
+    assert "was promised with max_labels=" in cli(*asked, "--set", "decoding.max_labels=1").refused()
+
+
+def test_promised_thresholds_are_compared_with_their_calibration(cli: Cli, own_model: Path, calibration: Path) -> None:
+    cli("thresholds", own_model, calibration, "--for", "recall=0.1", "--name", "wide").worked()
+    judged = cli("evaluate", own_model, calibration, "--thresholds", "wide", "--json").worked()
+    shift = json.loads(judged.out)["shift"]
+    assert (shift["examples"], shift["shifted"], shift["p_value"]) == (400, False, 1.0)
+    assert load_model(own_model).decisions.references.keys() >= {"thresholds:wide"}
 
 
 def test_promises_that_cannot_be(cli: Cli, own_model: Path, toy: Toy, calibration: Path, tmp_path: Path) -> None:

@@ -96,6 +96,9 @@ def predict(
     settings = [*(settings or []), *table_settings(text if inputs else None, labels, separator)]
     predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
+    promise = predictor.decision(decoder).promise
+    if hierarchy is not None and promise is not None and promise.kind == "precision":
+        raise OrderfreeError("--hierarchy adds labels that the promise of a precision does not count; leave one out.")
     if engine is not None:
         refuse_more(alternatives, candidates, abstain_below, "parquet")
         if keep_columns or top_k or out_format not in (None, "parquet"):
