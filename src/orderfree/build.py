@@ -30,6 +30,7 @@ REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for ga
 PRESETS = Path(__file__).parent / "presets"
 DEFAULT_PRESET = "fast"
 MOST_PROBLEMS = 20  # of a config that are told
+FORMER = {("training", "select_decoder"): None, ("decoding", "merge_sets"): False}  # as this version always does
 
 
 def load_config(
@@ -87,6 +88,14 @@ def as_config(given: Config | Mapping[str, Any]) -> Config:
         f"the config is {given!r}, expected what load_config returns, or a dict of sections such as "
         '{"training": {"epochs": 5}}; load_config(path) reads a YAML file.'
     )
+
+
+def stored_config(raw: dict[str, Any], source: str) -> Config:
+    """The config of a directory that an earlier version may have written, with keys that are gone since."""
+    for (section, key), usual in FORMER.items():
+        if key in _section(raw, section) and raw[section][key] == usual:
+            del raw[section][key]
+    return complete_config(raw, source)
 
 
 def complete_config(raw: dict[str, Any], source: str) -> Config:
@@ -167,12 +176,9 @@ def _contradictions(config: Config) -> list[str]:
     if config.data.vggish_pca is not None and config.data.vggish is None:
         problems.append("data.vggish_pca: components are of VGGish embeddings; name its weights with data.vggish.")
     available = decoders_of(config, shortlisted=scores_labels(config))  # how many labels there are is not known yet
-    for key, name in (
-        ("training.select_decoder", config.training.select_decoder),
-        ("decoding.decoder", config.decoding.decoder),
-    ):
-        if name is not None and not (name in searches and name in available):
-            problems.append(f"{key}: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
+    name = config.decoding.decoder
+    if name is not None and not (name in searches and name in available):
+        problems.append(f"decoding.decoder: {name!r} is not a decoder of this model; it has {', '.join(available)}.")
     most = config.decoding.max_labels
     if most is not None and most < (config.decoding.min_labels or 0):
         problems.append(f"decoding.max_labels ({most}) is below decoding.min_labels ({config.decoding.min_labels}).")
@@ -356,6 +362,4 @@ def search_limits(config: Config, labels: LabelVocabulary) -> Limits:
     fewest = min(fewest, len(labels))
     most = min(config.decoding.max_labels or labels.longest_set + 2, len(labels))
     decoding = config.decoding
-    return Limits(
-        decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.br_power, decoding.merge_sets
-    )
+    return Limits(decoding.beam_width, fewest, max(most, fewest), decoding.renormalise, decoding.br_power)

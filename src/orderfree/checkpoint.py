@@ -30,11 +30,11 @@ from ._version import __version__
 from .build import (
     build_network,
     check_plugins,
-    complete_config,
     decoders_of,
     encoder_options,
     featurizer_class,
     is_shortlisted,
+    stored_config,
 )
 from .config import Config
 from .data.featurizers import Featurizer, bag_part
@@ -162,7 +162,7 @@ def load_model(directory: Path | str) -> TrainedModel:
 def _load(files: ListedFiles) -> TrainedModel:
     content = read_object(files / "config.json")
     check_plugins(content["provenance"].get("plugins", []), str(files.directory))
-    config = complete_config(content["config"], str(files / "config.json"))
+    config = stored_config(content["config"], str(files / "config.json"))
     labels = LabelVocabulary.from_json(read_object(files / "labels.json"))
     featurizer = featurizer_class(config).load(files, config.data, encoder_options(config))
     neighbours = getattr(bag_part(featurizer), "neighbours", None)

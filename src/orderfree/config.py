@@ -201,16 +201,14 @@ class TrainingConfig(Section):
     )
     validate_every: PositiveInt | None = Field(None, description="updates between validations; null: once an epoch")
     validate_all: bool = Field(
-        False, description="validate with every decoder, for learning curves; else with select_decoder and br"
+        False,
+        description="validate with every decoder, for learning curves; else with joint (or the only one) and br",
     )
     patience: PositiveInt | None = Field(
         10, description="end after this many validations without a better one; null: never"
     )
     select_metric: METRICS = Field(
         "micro_f1", description="validation metric that picks the checkpoint to keep, and the default way to decode"
-    )
-    select_decoder: str | None = Field(
-        None, description="decoder that metric is taken from while training; null: joint, or the only decoder there is"
     )
     save_minutes: Annotated[float, Field(ge=0)] = Field(
         1.0, description="minutes between saved states; 0: after every update"
@@ -252,9 +250,6 @@ class DecodingConfig(Section):
     )
     br_threshold: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="probability at which binary relevance says yes; null: chosen on validation for each metric"
-    )
-    merge_sets: bool = Field(
-        False, description="add up hypotheses that hold the same labels in another order, while searching"
     )
     batch_size: BatchSize = Field(128, description="inputs decoded together")
 

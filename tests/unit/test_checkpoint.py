@@ -11,11 +11,18 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from orderfree.build import build_network, complete_config, decoders_of, encoder_options, featurizer_class
+from orderfree.build import (
+    build_network,
+    complete_config,
+    decoders_of,
+    encoder_options,
+    featurizer_class,
+    stored_config,
+)
 from orderfree.checkpoint import FORMAT, TrainedModel, load_model, save_model
 from orderfree.data.labels import LabelVocabulary
 from orderfree.decisions.records import Decision, Decisions
-from orderfree.errors import ModelDirectoryError
+from orderfree.errors import ConfigError, ModelDirectoryError
 from orderfree.inference import Predictor
 from orderfree.nn.encoders import encoders
 from orderfree.system.files import fingerprint
@@ -258,3 +265,10 @@ def test_a_model_that_could_not_be_saved_whole_is_not_finished(tmp_path: Path, m
     with pytest.raises(RuntimeError):
         save_model(trained, directory, "# card\n")
     assert "is not a model directory" in refused(directory)
+
+
+def test_keys_that_are_gone_are_dropped_where_they_hold_what_is_always_done() -> None:
+    former = {"training": {"epochs": 3, "select_decoder": None}, "decoding": {"merge_sets": False}}
+    assert stored_config(former, "config.json") == complete_config({"training": {"epochs": 3}}, "it")
+    with pytest.raises(ConfigError, match="unknown key 'decoding.merge_sets'"):
+        stored_config({"decoding": {"merge_sets": True}}, "config.json")

@@ -104,7 +104,7 @@ def test_values(raw: dict, sentence: str) -> None:
     [
         ({"objective": {"sequence": None, "br_weight": 0}}, "nothing would be trained"),
         ({"objective": {"sequence": None}, "decoding": {"decoder": "joint"}}, "'joint' is not a decoder of this model"),
-        ({"objective": {"br_weight": 0}, "training": {"select_decoder": "br"}}, "training.select_decoder: 'br' is not"),
+        ({"objective": {"br_weight": 0}, "decoding": {"decoder": "br"}}, "decoding.decoder: 'br' is not"),
         ({"decoding": {"decoder": "beem"}}, "decoding.decoder: 'beem' is not a decoder of this model; it has greedy"),
         ({"decoding": {"min_labels": 3, "max_labels": 2}}, "decoding.max_labels (2) is below decoding.min_labels (3)"),
     ],

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..build import complete_config
+from ..build import stored_config
 from ..checkpoint import FILES, TRAINING
 from ..config import Config
 from ..data.featurizers import kinds
@@ -119,7 +119,7 @@ def reopen(out: Path) -> tuple[Config, int, dict[str, str], str | None]:
         remove_leftovers(directory)
     try:
         content = json.loads(record.read_text(encoding="utf-8"))
-        config, threads = complete_config(content["config"], str(record)), int(content["threads"])
+        config, threads = stored_config(content["config"], str(record)), int(content["threads"])
         before, replaces = dict(content["data"]), content.get("replaces")
     except (ValueError, KeyError, TypeError) as error:
         raise ModelDirectoryError(f"{record}: is damaged ({error}); start again with --overwrite.") from None

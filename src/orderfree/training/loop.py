@@ -113,7 +113,7 @@ class Trainer:
         self.total_updates *= descends
         self.validate_every = min(settings.validate_every or batches, self.total_updates)
         self.warmup_updates = getattr(self.criterion.sequence, "warmup", 0.0) * self.total_updates
-        self.select_decoder = settings.select_decoder or preferred_decoder(self.config)
+        self.select_decoder = preferred_decoder(self.config)
         self.validated_decoders = [
             decoder
             for decoder in decoders_of(self.config, is_shortlisted(self.network))
