@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .config import BagOptions, Config, ModelConfig, Section, apply_setting, check, read_yaml
+from .config import BagOptions, Config, ModelConfig, Section, check
 from .data.featurizers import Featurizer, InputSize, kinds
 from .data.labels import LabelVocabulary
 from .decoding.beam import Limits
@@ -24,6 +24,7 @@ from .objectives import SequenceObjective, objectives
 from .objectives.multitask import Criterion
 from .system.plugins import failures, load_plugins
 from .system.precision import BFLOAT16, FLOAT32, embedding_precision
+from .system.raw_config import apply_setting, read_yaml
 from .system.registry import Registry
 
 REAL_SHARE = 0.05  # of training examples without labels: fewer are taken for gaps in a table, and not predicted

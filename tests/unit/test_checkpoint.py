@@ -270,5 +270,5 @@ def test_a_model_that_could_not_be_saved_whole_is_not_finished(tmp_path: Path, m
 def test_keys_that_are_gone_are_dropped_where_they_hold_what_is_always_done() -> None:
     former = {"training": {"epochs": 3, "select_decoder": None}, "decoding": {"merge_sets": False}}
     assert stored_config(former, "config.json") == complete_config({"training": {"epochs": 3}}, "it")
-    with pytest.raises(ConfigError, match="unknown key 'decoding.merge_sets'"):
+    with pytest.raises(ConfigError, match=r"unknown key 'decoding\.merge_sets'"):
         stored_config({"decoding": {"merge_sets": True}}, "config.json")

@@ -19,12 +19,13 @@ from orderfree.build import (
     preferred_decoder,
     search_limits,
 )
-from orderfree.config import Config, Section, apply_setting, describe, read_yaml
+from orderfree.config import Config, Section, describe
 from orderfree.data.labels import LabelVocabulary
 from orderfree.decoding.search import Search, searches
 from orderfree.errors import ConfigError, OrderfreeError
 from orderfree.nn.encoders import encoders
 from orderfree.objectives import objectives
+from orderfree.system.raw_config import apply_setting, read_yaml
 
 
 def problems(raw: dict) -> list[str]:

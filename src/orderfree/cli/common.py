@@ -141,9 +141,9 @@ def open_run(
     """The model, with `decoding` and `data` keys of --set over those it was trained with."""
     from ..build import complete_config, precision_needed
     from ..checkpoint import load_model
-    from ..config import apply_setting
     from ..inference import Predictor
     from ..system.processor import default_threads, use_processor
+    from ..system.raw_config import apply_setting
 
     trained = load_model(run)
     use_processor(default_threads(), precision_needed(trained.config))

@@ -9,9 +9,10 @@ from typing import Annotated
 
 from pydantic import Field, PositiveInt
 
-from ..config import Section, check, read_yaml
+from ..config import Section, check
 from ..data.corpora import corpora
 from ..errors import ConfigError, OrderfreeError, nearest
+from ..system.raw_config import read_yaml
 from .result_files import USUAL, result_path
 
 CONFIGS = Path(__file__).parents[1] / "configs"  # of the package: those of the paper's tables

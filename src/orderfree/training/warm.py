@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from ..build import complete_config
 from ..checkpoint import TrainedModel, check_directory
-from ..config import Config, apply_setting
+from ..config import Config
 from ..errors import ConfigError, OrderfreeError
 from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder
 from ..nn.graphs import ENCODER
 from ..nn.model import OrderFreeModel
 from ..system.listed import MANIFEST
+from ..system.raw_config import apply_setting
 
 WARM = "warm"  # a copy of the earlier model in the training state: a resumed run needs nothing else
 # what the earlier model has learned with, besides everything under `model`

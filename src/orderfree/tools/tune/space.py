@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
-from ...config import Config, Section, check, read_yaml
+from ...config import Config, Section, check
 from ...errors import ConfigError
+from ...system.raw_config import read_yaml
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
