@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,24 @@ def test_no_file_asks_a_clock_that_can_go_back(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_no_file_is_longer_than_a_person_reads(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_no_function_is_long_or_takes_many_parameters(path: Path) -> None:
+    """The signature of a command lists its options, and does not count."""
+    command = "cli" in path.parts
+    for function in functions(path):
+        first = function.body[0].lineno if command else function.lineno
+        assert function.end_lineno is not None
+        assert function.end_lineno - first < 50, function.name
+        parameters = {argument.arg for argument in [*function.args.args, *function.args.kwonlyargs]}
+        assert command or len(parameters - {"self", "cls"}) <= 8, function.name
 
 
 def test_every_test_file_has_a_name_of_its_own() -> None:
