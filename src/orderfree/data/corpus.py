@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse
 import torch
 
-from ..scoring.shortlist import Shortlists
+from ..scoring.candidates import Shortlists
 from ..types import Batch, Example, with_scores
 from .featurizers import Arrays, Featurizer, encode_all
 from .featurizers.bag import as_matrix

@@ -6,10 +6,9 @@ makes whole sets of the candidates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +18,7 @@ from scipy import sparse
 
 from ..system.listed import Folder
 from ..system.tensors import write_tensors
+from .candidates import COMPARED, SCORES, SOFTENED, Proposed, Shortlists
 from .hard_negatives import Examples, label_centroids, largest_products, solve_classifiers
 from .label_sets import FEATURES, LabelSets, candidate_sets, fit_set_weights, members_of
 from .neighbours import nearest_weights, of_length_one
@@ -30,45 +30,9 @@ MOST_REMEMBERED = 200_000  # training examples to be similar to; of more, so man
 FREQUENT = 0.2  # terms that a larger share of examples holds do not count for similarity: they make it slow
 SHARPNESS = 14.0  # a neighbour whose cosine is higher by .07 counts e times as much
 RECENCIES = (0.0, 0.5, 1.0, 2.0, 3.0)  # the last training example counts e to this power as much as the first
-SOFTENED = 0.01  # added to a share before its logarithm is taken
 HELD_OUT = 20_000  # examples that the combination is fitted to and decoders are trained on, at most a third of all
 AT_ONCE = 4096  # rows of a matrix product, fewer where labels are very many
 MARGINS_AT_ONCE = 20_000_000  # numbers of a matrix product that is dense for a moment
-
-
-@dataclass(frozen=True, slots=True)
-class Shortlists:
-    """The candidate labels of N examples, C for each, in the order of their ids."""
-
-    labels: np.ndarray  # (N, C) int32, ascending in each row
-    scores: np.ndarray  # (N, C) float32, log-odds
-    sets: np.ndarray | None = None  # (N, S, C) bool, sets that are most likely right; None: nobody has asked
-    set_log_probs: np.ndarray | None = None  # (N, S) how likely, falling; -inf: no such set
-
-    @classmethod
-    def join(cls, lists: Sequence[Shortlists], size: int) -> Shortlists:
-        """Of all examples, in the order of the parts; of none, lists of so many labels."""
-        if not lists:
-            labels = np.empty((0, size), dtype=np.int32)
-            return cls(labels, labels.astype(np.float32))
-        labels, scores = (np.concatenate([getattr(one, name) for one in lists]) for name in ("labels", "scores"))
-        if any(one.sets is None for one in lists):
-            return cls(labels, scores)
-        sets, log_probs = (np.concatenate([getattr(one, n) for one in lists]) for n in ("sets", "set_log_probs"))
-        return cls(labels, scores, sets, log_probs)
-
-    def tensors(self, rows: np.ndarray) -> dict[str, torch.Tensor]:
-        """What is known of these rows besides their labels, by the names of `BagInput`."""
-        known = {"scores": self.scores, "sets": self.sets, "set_log_probs": self.set_log_probs}
-        return {name: torch.from_numpy(values[rows]) for name, values in known.items() if values is not None}
-
-    def recall(self, targets: sparse.csr_matrix) -> float:
-        """The share of true labels (N, L) among the candidates."""
-        hits = sum(
-            int(np.isin(targets.indices[start:end], row, assume_unique=True).sum())
-            for row, start, end in zip(self.labels, targets.indptr[:-1], targets.indptr[1:], strict=True)
-        )
-        return hits / max(targets.nnz, 1)
 
 
 @dataclass(frozen=True)
@@ -80,7 +44,7 @@ class ShortlistScorer:
     remembered: sparse.csr_matrix  # (M, V) training bags of length 1, frequent terms left out
     remembered_labels: sparse.csr_matrix  # (M, L) their labels
     frequent: np.ndarray  # (V,) bool, terms that do not count for similarity
-    coefficients: np.ndarray  # (5,) of margin, cosine, log share, log count, and the constant
+    coefficients: np.ndarray  # (SCORES + 1,) of all that is known of a candidate, and the constant
     log_counts: np.ndarray  # (L,) logarithm of the number of training examples of each label
     size: int  # C
     set_weights: np.ndarray  # (FEATURES + 1,) of the features of a candidate set, and the score of no candidate
@@ -97,7 +61,7 @@ class ShortlistScorer:
     def contributions(self, terms: np.ndarray, weights: np.ndarray, label: int) -> np.ndarray:
         """(n,) what each of these terms (n,) of a bag adds to the score of a label."""
         solved = self.classifiers[terms][:, [label]].toarray()[:, 0]  # (n,)
-        added: np.ndarray = self.coefficients[0] * weights * solved
+        added: np.ndarray = (self.coefficients[0] + self.coefficients[COMPARED]) * weights * solved
         return added
 
     def shortlists(self, bags: sparse.csr_matrix, skipped: np.ndarray | None = None) -> Shortlists:
@@ -177,8 +141,8 @@ class ShortlistScorer:
         """ValueError where the file does not fit a model of so many terms. Every index is checked: one that points
         nowhere would be read beyond the end of memory."""
         arrays = load_file(directory / FILE)
-        if "set_weights" not in arrays:
-            raise ValueError(f"{FILE} was written by an older version")
+        if "set_weights" not in arrays or len(arrays["coefficients"]) != SCORES + 1:
+            raise ValueError(f"{FILE} was written by another version")
         size, rows, labels = (int(number) for number in arrays["size"])
         if rows != terms + 1 or not 0 < size <= labels or len(arrays["frequent"]) != terms:
             raise ValueError(f"{FILE} was made for other terms or labels")
@@ -189,7 +153,7 @@ class ShortlistScorer:
         if (
             (classifiers.shape[0], centroids.shape[0]) != (rows, terms)
             or remembered.shape[0] != remembered_labels.shape[0]
-            or [len(one) for one in numbers] != [5, labels, FEATURES + 1, 1]
+            or [len(one) for one in numbers] != [SCORES + 1, labels, FEATURES + 1, 1]
             or not all(np.isfinite(one).all() for one in (*numbers, classifiers.data, centroids.data, remembered.data))
         ):
             raise ValueError(f"{FILE} holds matrices that do not fit each other")
@@ -207,54 +171,6 @@ def _checked(arrays: Mapping[str, np.ndarray], name: str, width: int) -> sparse.
     matrix = sparse.csr_matrix((values, columns, ends), shape=(len(ends) - 1, width))
     matrix.check_format(full_check=True)
     return matrix
-
-
-@dataclass(frozen=True, slots=True)
-class Proposed:
-    """Labels proposed by centroids or neighbours: one entry for each example and label."""
-
-    rows: np.ndarray  # (entries,) ascending
-    labels: np.ndarray  # (entries,) ascending within a row
-    features: np.ndarray  # (entries, 4) margin, cosine, log share, log count of the label
-    examples: int
-    similar: sparse.csr_matrix | None = None  # (N, M) how much each similar example counts
-
-    @classmethod
-    def join(
-        cls, cosines: sparse.csr_matrix, shares: sparse.csr_matrix, margins: np.ndarray, log_counts: np.ndarray
-    ) -> Proposed:
-        """All labels with a cosine or a share, all arguments (N, L). What a label lacks counts as 0."""
-        examples, labels = cosines.shape
-        keys = [
-            np.repeat(np.arange(examples, dtype=np.int64), np.diff(matrix.indptr)) * labels + matrix.indices
-            for matrix in (cosines, shares)
-        ]
-        union = np.union1d(*keys)  # (entries,)
-        rows, columns = union // labels, union % labels
-        cosine, share = np.zeros((2, len(union)), dtype=np.float32)
-        cosine[np.searchsorted(union, keys[0])] = cosines.data
-        share[np.searchsorted(union, keys[1])] = shares.data
-        features = [margins[rows, columns], cosine, np.log(share + SOFTENED), log_counts[columns]]
-        return cls(rows, columns, np.stack(features, axis=1).astype(np.float32), examples)
-
-    def best(self, scores: np.ndarray, size: int) -> Shortlists:
-        """The entries with the highest scores, `size` for each example. Where fewer are proposed, the most frequent of
-        the other labels follow with a score as low as the lowest, so that every example has `size` candidates."""
-        labels = np.empty((self.examples, size), dtype=np.int32)
-        chosen = np.empty((self.examples, size), dtype=np.float32)
-        ends = np.searchsorted(self.rows, np.arange(self.examples + 1))
-        for row, (start, end) in enumerate(pairwise(ends)):
-            names, values = self.labels[start:end], scores[start:end]
-            if len(names) > size:
-                kept = np.argpartition(-values, size - 1)[:size]
-                names, values = names[kept], values[kept]
-            elif len(names) < size:
-                others = np.setdiff1d(np.arange(min(2 * size, size + len(names))), names)[: size - len(names)]
-                floor = values.min() if len(values) else np.float32(-10.0)
-                names, values = np.append(names, others), np.append(values, np.full(len(others), floor - 1.0))
-            order = np.argsort(names, kind="stable")
-            labels[row], chosen[row] = names[order], values[order]
-        return Shortlists(labels, chosen)
 
 
 def _by_recency(weights: sparse.csr_matrix, recency: float) -> sparse.csr_matrix:
@@ -361,7 +277,7 @@ def _remember(examples: Examples, size: int, seed: int) -> tuple[ShortlistScorer
         remembered,
         sparse.csr_matrix(examples.targets[chosen], dtype=np.float32),
         frequent,
-        np.zeros(5),
+        np.zeros(SCORES + 1),
         np.log(np.maximum(counts, 1)).astype(np.float32),
         size,
         np.zeros(FEATURES + 1),
@@ -386,7 +302,8 @@ def _fit_sets(
 
 
 def _fit_combination(proposals: list[Proposed], targets: sparse.csr_matrix) -> np.ndarray:
-    """(5,) coefficients of a logistic regression from all scores of a candidate to the log-odds that it is a label."""
+    """(SCORES + 1,) coefficients of a logistic regression from all that is known of a candidate to the log-odds that it
+    is a label."""
     from sklearn.linear_model import LogisticRegression
 
     labels, right, start = targets.shape[1], [], 0
@@ -397,6 +314,6 @@ def _fit_combination(proposals: list[Proposed], targets: sparse.csr_matrix) -> n
         right.append(np.isin(proposed.rows * labels + proposed.labels, true_keys + part.indices))
     truth, features = np.concatenate(right), np.concatenate([proposed.features for proposed in proposals])
     if truth.all() or not truth.any():
-        return np.array([1.0, 0.0, 0.0, 0.0, 0.0])  # nothing to tell apart
+        return np.eye(SCORES + 1)[0]  # nothing to tell apart
     model = LogisticRegression(C=1e3, max_iter=200).fit(features, truth)
     return np.append(model.coef_[0], model.intercept_[0])

@@ -17,8 +17,9 @@ from ..errors import ConfigError
 from ..nn.br_decoder import Calibration
 from ..nn.encoders.linear import LinearEncoder, without
 from ..nn.model import OrderFreeModel
+from ..scoring.candidates import Shortlists
 from ..scoring.hard_negatives import Examples
-from ..scoring.shortlist import HELD_OUT, NEAREST, PROPOSED, Shortlists, ShortlistScorer, fit_scorer, refit_scorer
+from ..scoring.shortlist import HELD_OUT, NEAREST, PROPOSED, ShortlistScorer, fit_scorer, refit_scorer
 from ..system.files import damage, write_checksums, writing_directory
 from ..system.memory import available_memory
 

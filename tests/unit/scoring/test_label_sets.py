@@ -94,7 +94,7 @@ def test_later_examples_count_more_where_the_validation_part_is_like_them(later:
     targets = np.eye(2, dtype=np.float32)[np.arange(80) // 40]
     empty = sparse.csr_matrix((2, 2), dtype=np.float32)
     scorer = ShortlistScorer(
-        empty, empty, bags, sparse.csr_matrix(targets), np.zeros(1, bool), np.zeros(5), np.zeros(2), 2, np.zeros(6)
+        empty, empty, bags, sparse.csr_matrix(targets), np.zeros(1, bool), np.zeros(8), np.zeros(2), 2, np.zeros(6)
     )
     asked = targets[40:] if later else targets
     valid = Examples(bags[: len(asked)], sparse.csr_matrix(asked), np.ones(len(asked)), sparse.csr_matrix(asked.shape))

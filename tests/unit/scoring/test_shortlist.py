@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from orderfree.scoring.candidates import Proposed, Shortlists
 from orderfree.scoring.hard_negatives import (
     Examples,
     label_centroids,
     largest_products,
     solve_classifiers,
 )
-from orderfree.scoring.shortlist import Proposed, Shortlists, ShortlistScorer, fit_scorer
+from orderfree.scoring.shortlist import ShortlistScorer, fit_scorer
 
 TERMS, LABELS = 60, 30
 
@@ -99,6 +100,8 @@ def test_proposals_of_both_sides_are_joined() -> None:
     np.testing.assert_allclose(joined.features[:, 0], [-1.0, -2.0, 0.5], rtol=1e-6)
     np.testing.assert_allclose(joined.features[:, 1], [0.5, 0.0, 0.3], rtol=1e-6)
     np.testing.assert_allclose(joined.features[:, 2], np.log([0.01, 0.81, 0.21]), rtol=1e-5)
+    best = joined.features[:, :3].max(axis=0)
+    np.testing.assert_allclose(joined.features[:, 4:], joined.features[:, :3] - best)
     filled = joined.best(np.array([3.0, 1.0, 2.0], dtype=np.float32), 4)
     assert filled.labels.tolist() == [[0, 1, 2, 3]], "a label that nobody proposes fills the row"
     assert filled.scores[0, 3] < 1.0
