@@ -185,12 +185,12 @@ def test_what_is_no_error_is_counted_and_said_once(cli: Cli, write: Write, out: 
     ended = cli("train", path, "--out", out, *sets(TINY_SPARSE)).worked()
     assert ended.err.count("2 examples name a label more than once") == 1
     assert ended.err.count("1 texts are empty") == 1
-    assert ended.err.count("1 texts were truncated to 500 words") == 1
+    assert ended.err.count("1 text was truncated to 500 words") == 1
     provenance = json.loads(cli("inspect", out, "--json").worked().out)["provenance"]
     assert [provenance[key] for key in ("repeated_labels", "empty_texts", "truncated")] == [2, 1, 1]
     ended = cli("evaluate", out, path).worked()
     assert ended.err.count("2 examples name a label more than once") == 1
-    assert ended.err.count("1 texts were truncated to 500 words") == 1
+    assert ended.err.count("1 text was truncated to 500 words") == 1
 
 
 def test_evaluation_needs_labels(cli: Cli, model: Path, toy: Toy, tmp_path: Path) -> None:

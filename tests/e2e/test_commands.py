@@ -191,7 +191,7 @@ def test_predict_an_empty_text_and_a_very_long_one(cli: Cli, model: Path, tmp_pa
     (tmp_path / "odd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     ended = cli("predict", model, tmp_path / "odd.jsonl").worked()
     assert [record["id"] for record in ended.records()] == ["empty", "long", "3"]
-    assert "1 texts were truncated to 500 words" in ended.err
+    assert "1 text was truncated to 500 words" in ended.err
 
 
 def test_predict_into_a_closed_pipe_is_no_error(model: Path, toy: Toy, tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_lists_as_pandas_writes_them(cli: Cli, tmp_path: Path) -> None:
     new.write_text(table([["body"], *([text] for text, _ in NEW)]), "utf-8")
     assert "labels: topics, as lists" in cli("check", path).worked().out
     said = trained(cli, path).err
-    assert "60 cells hold lists such as ['a', 'b'] and were read as lists" in said
+    assert "60 cells hold lists such as ['a', 'b'], read as such" in said
     tagged(cli, path, new)
     header, *body = csv.reader((tmp_path / "tagged.csv").read_text("utf-8").splitlines())
     assert header == ["body", "topics"]
@@ -103,9 +103,9 @@ def test_a_byte_order_mark_blank_cells_and_case_twins(cli: Cli, tmp_path: Path) 
     assert (checked["separator"], checked["rows"], checked["different_labels"]) == (";", 61, 8)
     remarks = "\n".join(checked["remarks"])
     for part in (
-        "8 labels differ from another in case only",
+        "8 labels differ from another label only in case",
         "3 of 61 rows have no labels",
-        "1 texts stand in the file",
+        "1 row repeats an earlier text",
     ):
         assert part in remarks
     said = trained(cli, path, "--set", "data.label_case=lower").err
@@ -219,4 +219,4 @@ def test_texts_that_stand_in_both_parts_are_said(cli: Cli, tmp_path: Path) -> No
     for name, part in (("train.csv", rows[:50]), ("test.csv", rows[45:])):
         (tmp_path / name).write_text(table([["text", "labels"], *part]), "utf-8")
     said = cli("check", tmp_path / "train.csv", tmp_path / "test.csv").worked().out
-    assert f"5 texts of {tmp_path / 'test.csv'} also stand in {tmp_path / 'train.csv'}" in said
+    assert f"5 texts of {tmp_path / 'test.csv'} also occur in {tmp_path / 'train.csv'}" in said

@@ -228,10 +228,10 @@ def test_what_is_left_out_or_repeated_is_said(cli: Cli, toy: Toy, model: Path, t
     ended: Ended = cli("split", messy, *parts, "--set", "data.skip_bad=true").worked()
     assert "1 examples are damaged and were left out" in ended.err
     ended = cli("train", messy, "--out", tmp_path / "run", "--skip-bad", *SETTINGS).worked()
-    assert "1 texts stand in the training file before" in ended.err
+    assert "1 example repeats an earlier text of the training file" in ended.err
     assert "1 examples are damaged and were left out" in ended.err
     ended = cli("evaluate", tmp_path / "run", toy.train).worked()
-    assert "200 texts also stand in the training file" in ended.err
+    assert "200 texts also occur in the training file" in ended.err
     shown = json.loads(cli("inspect", tmp_path / "run", "--json").worked().out)["provenance"]["texts"]
     assert shown == {"repeated": 1, "conflicting": 0, "different": 200}
 

@@ -14,6 +14,7 @@ from ..data.seen import TextCounter
 from ..data.splits import part_of_each
 from ..data.writers import write_examples, written_files
 from ..errors import OrderfreeError
+from ..system.wording import counted
 
 SAME_KINDS = ({"csv", "tsv", "xlsx"}, {"jsonl", "json"}, {"parquet"})  # rows of one can stand in the other as they are
 
@@ -52,7 +53,8 @@ def split_file(
     for note in counts.notes():
         say(note)
     if repeated := texts.found()["repeated"]:
-        say(f"{repeated:,} texts stand in the file before; copies of a text may fall into different parts")
+        rows = counted(repeated, "row repeats", "rows repeat")
+        say(f"{rows} an earlier text; copies of a text may end up in different parts")
     columns, _ = resolve(path, data)
     finished: list[Path] = []
     try:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..config import DataConfig
+from ..system.wording import counted
 from .label_checks import label_warnings, rare_note
 from .readers import ReadCounts, detect_format, look_at, read_examples, resolve
 from .seen import TextCounter, text_hash
@@ -42,34 +43,45 @@ class Examined:
     also_in: dict[str, int] = field(default_factory=dict)  # another file: how many of its texts stand in this one
     texts: TextCounter = field(default_factory=TextCounter)
     repeated_ids: int = 0
+    unread_texts: list[str] = field(default_factory=list)  # other columns that hold texts
 
     def remarks(self) -> Iterator[str]:
         """What looks wrong, what matters most first."""
         counts, found = self.counts, self.texts.found()
         if counts.skipped:
-            yield f"{counts.skipped:,} rows are damaged (--skip-bad leaves them out); the first: {counts.first_skipped}"
+            damaged = counted(counts.skipped, "row is damaged", "rows are damaged")
+            yield f"{damaged} (--skip-bad leaves them out); the first: {counts.first_skipped}"
         for path, number in self.also_in.items():
             if number:
-                yield f"{number:,} texts of {path} also stand in {self.path}; a model of it does too well on them"
+                also = counted(number, "text", "texts")
+                yield f"{also} of {path} also occur in {self.path}; scores on them would be too good"
+        if self.unread_texts:
+            names = [self.options.text_field, *self.options.more_text_fields, *self.unread_texts]
+            others = " and ".join(map(repr, self.unread_texts))
+            options = shlex.join(word for name in names for word in ("--text", name))
+            yield f"the column {others} also holds texts, which are not read; to join them: {options}"
         yield from label_warnings(self.labels, self.options.label_separator if counts.cells else None)
         if found["conflicting"]:
             one_each = sum(self.labels.values()) <= counts.examples
-            joined = "; if a row holds one label of several, write all labels of a text in one row" * one_each
-            yield f"{found['conflicting']:,} texts stand in the file again with other labels{joined}"
+            joined = "; if every row holds one label, write all labels of a text in one row" * one_each
+            again = counted(found["conflicting"], "row repeats", "rows repeat")
+            yield f"{again} an earlier text with other labels{joined}"
         if counts.unlabelled:
-            share = f"{counts.unlabelled:,} of {counts.examples:,} rows have no labels"
-            yield f"{share}; if these are missing: --set data.empty=unknown"
+            share = f"{counts.unlabelled:,} of {counted(counts.examples, 'row')}"
+            have = "has no label" if counts.unlabelled == 1 else "have no labels"
+            yield f"{share} {have} and would be learned as having none; if labels are missing: --set data.empty=unknown"
         if found["repeated"]:
-            yield f"{found['repeated']:,} texts stand in the file before"
+            yield f"{counted(found['repeated'], 'row repeats', 'rows repeat')} an earlier text"
         if self.repeated_ids:
-            yield f"{self.repeated_ids:,} ids stand in the file before; predictions repeat them as they are"
+            yield f"{counted(self.repeated_ids, 'row repeats', 'rows repeat')} an earlier id"
         if counts.empty_texts:
-            yield f"{counts.empty_texts:,} texts are empty"
+            yield counted(counts.empty_texts, "text is empty", "texts are empty")
         if rare := rare_note(self.labels):
             yield rare
         if self.long_texts:
             most = self.options.max_words
-            yield f"{self.long_texts:,} texts are longer than {most:,} words and would be cut (data.max_words)"
+            longer = counted(self.long_texts, "text is", "texts are")
+            yield f"{longer} longer than {most:,} words; the rest would not be read (data.max_words)"
         yield from counts.notes_on_labels()
 
     def command(self) -> str:
@@ -119,17 +131,17 @@ class Examined:
         if self.delimiter is not None:
             kind.append(f"cells separated by {NAMES_OF_DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
         if self.encoding is not None:
-            kind.append(f"encoding {'UTF-8' if self.encoding.startswith('utf-8') else self.encoding}")
+            kind.append(f"encoding {'UTF-8' if self.encoding.startswith('utf-8') else self.encoding.upper()}")
         if self.sheet is not None:
             kind.append(f"sheet {self.sheet!r}")
-        yield ", ".join([*kind, f"{facts['rows']:,} rows"])
+        yield ", ".join([*kind, counted(facts["rows"], "row")])
         if self.columns:
             more = f" and {len(self.columns) - MOST_COLUMNS:,} more" * (len(self.columns) > MOST_COLUMNS)
             yield f"Columns: {', '.join(name or '(no name)' for name in self.columns[:MOST_COLUMNS])}{more}"
             yield f"Text: {' + '.join(facts['text'])}; labels: {self._where_labels_are()}"
         yield (
-            f"{facts['different_labels']:,} labels, {facts['labels_per_row']:.2f} a row; {facts['words_per_text']:.0f} "
-            f"words a text, {facts['longest_text']:,} in the longest"
+            f"{counted(facts['different_labels'], 'label')}, {facts['labels_per_row']:.2f} per row; "
+            f"{facts['words_per_text']:.0f} words per text, {facts['longest_text']:,} in the longest"
         )
         remarks = facts["remarks"]
         yield "Nothing looks wrong." if not remarks else "Remarks:"
@@ -153,6 +165,8 @@ def examine(path: Path, options: DataConfig, others: list[Path]) -> Examined:
     dialect = (None, None) if look is None else (look.encoding, look.delimiter)
     sheet, names = (look.sheet, look.names) if look else (None, [])
     found = Examined(str(path), format, *dialect, sheet, names, columns, options)
+    read = (columns.text_field, *columns.more_text_fields, columns.labels_field, columns.id_field)
+    found.unread_texts = [name for name in look.wordy() if name not in read] if look else []
     hashes, ids = array("Q"), array("Q")
     lenient = columns.model_copy(update={"skip_bad": True})
     for example in read_examples(path, lenient, labelled=True, counts=found.counts):

@@ -6,11 +6,14 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-SEPARATORS = (";", "|", ",", "/")
+from ..system.wording import counted
+
+SEPARATORS = (";", "|", ",", "/", "#", " and ", " & ", " + ", "+", " - ")
 BLANK_NAMES = frozenset({"nan", "none", "null", "n/a", "#n/a", "<na>", "-"})  # as programs write an empty cell
 SHOWN = 3
 RARE = 3  # examples; a label with fewer is hardly learned
 NEAR_LENGTH = 6  # letters: shorter names that differ in one are seldom mistakes
+MISTYPED = 0.1  # a mistyped name has at most this share of the examples of the right one
 MOST_COMPARED = 20_000  # labels
 _JOINTS = re.compile(r"[\s_\-./]+")
 
@@ -21,28 +24,37 @@ def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator
     if separator is not None and (other := forgotten_separator(counts, separator)):
         example = next(name for name in counts if other in name)
         yield (
-            f"warning: labels such as {example!r} look like several joined by {other!r}; "
-            f'--separator "{other}" (data.label_separator={other}) splits them'
+            f"warning: labels such as {example!r} look like several labels joined by {other!r}; split them with "
+            f'--separator "{other}" (data.label_separator)'
         )
-    if separator is not None and other_blanks(counts, separator):
-        yield 'warning: many labels are lists of words that recur; --separator " " splits them at blanks, if these do'
+    elif separator is not None and other_blanks(counts, separator):
+        yield (
+            "warning: most labels consist of words that occur in other labels as well; if blanks separate the labels, "
+            'split them with --separator " "'
+        )
+    if separator is not None and (half := next((name for name in counts if _is_half_a_list(name)), None)):
+        yield (
+            f"warning: labels such as {half!r} look like parts of a list without quotes; write such cells as "
+            'a;b or ["a", "b"]'
+        )
     if blank := [name for name in counts if name.casefold() in BLANK_NAMES]:
         yield (
-            f"warning: the label {blank[0]!r} of {counts[blank[0]]:,} examples looks like a missing value; leave these "
-            "cells empty, or rename the label"
+            f"warning: the label {blank[0]!r} of {counted(counts[blank[0]], 'example')} looks like a missing value; "
+            "leave these cells empty, or rename the label"
         )
     if twins := case_twins(counts):
         yield (
-            f"warning: {sum(map(len, twins)):,} labels differ from another in case only ({_shown(twins)}); "
-            "--set data.label_case=lower joins them"
+            f"warning: {sum(map(len, twins)):,} labels differ from another label only in case ({_shown(twins)}); "
+            "merge them with --set data.label_case=lower"
         )
     if twins := joint_twins(counts):
         yield (
-            f"warning: {sum(map(len, twins)):,} labels differ from another in blanks, hyphens or the like only "
+            f"warning: {sum(map(len, twins)):,} labels differ from another label only in blanks or punctuation "
             f"({_shown(twins)}); correct them in the file"
         )
     if near := near_names(counts):
-        yield f"{len(near):,} pairs of labels differ in one letter ({_shown(near)}); correct those that are mistyped"
+        pairs = counted(len(near), "label differs from a far", "labels differ from a far")
+        yield f"{pairs} more frequent label in one letter ({_shown(near)}); correct the spelling if it is a mistake"
 
 
 def rare_note(counts: Mapping[str, int]) -> str | None:
@@ -50,7 +62,9 @@ def rare_note(counts: Mapping[str, int]) -> str | None:
     if not rare:
         return None
     shown = ", ".join(sorted(rare)[:SHOWN])
-    return f"{len(rare):,} of {len(counts):,} labels have fewer than {RARE} examples ({shown} …) and are hardly learned"
+    more = ", …" * (len(rare) > SHOWN)
+    some = f"{len(rare):,} of {counted(len(counts), 'label')} {'has' if len(rare) == 1 else 'have'}"
+    return f"{some} fewer than {RARE} examples ({shown}{more}), which is too few to learn from"
 
 
 def forgotten_separator(counts: Mapping[str, int], separator: str) -> str | None:
@@ -80,6 +94,11 @@ def _parts_recur(names: Iterable[str], joined: list[str], split: Callable[[str],
     return sum(parts[part] > 1 for part in inside) > share * len(inside)
 
 
+def _is_half_a_list(name: str) -> bool:
+    """`[a` of a cell such as `[a, b]`."""
+    return any(name.startswith(begin) and end not in name for begin, end in ("[]", "{}"))
+
+
 def case_twins(counts: Mapping[str, int]) -> list[list[str]]:
     return _groups(counts, str.casefold)
 
@@ -92,17 +111,24 @@ def joint_twins(counts: Mapping[str, int]) -> list[list[str]]:
 
 def near_names(counts: Mapping[str, int]) -> list[list[str]]:
     """Pairs of long names that differ in one letter: left out, put in, replaced or exchanged with its neighbour. Names
-    that differ in a digit are meant so."""
+    that differ in a digit are meant so, and so are two names that are both frequent."""
     if len(counts) > MOST_COMPARED:
         return []
     without_one: dict[str, set[str]] = defaultdict(set)  # what is left of a name without one letter
     for name in counts:
-        if len(name) >= NEAR_LENGTH:
+        if len(name) >= NEAR_LENGTH - 1:
             for place in range(len(name)):
                 without_one[name[:place] + name[place + 1 :]].add(name)
             without_one[name].add(name)
     pairs = {tuple(sorted(pair)) for names in without_one.values() for pair in _pairs(sorted(names))}
-    return sorted([one, other] for one, other in pairs if not _differ_in_digits(one, other) and _are_near(one, other))
+    return sorted([one, other] for one, other in pairs if _is_mistyped(one, other, counts))
+
+
+def _is_mistyped(one: str, other: str, counts: Mapping[str, int]) -> bool:
+    few, many = sorted((counts[one], counts[other]))
+    if few > MISTYPED * many or max(len(one), len(other)) < NEAR_LENGTH:
+        return False
+    return not _differ_in_digits(one, other) and _are_near(one, other)
 
 
 def _pairs(names: list[str]) -> Iterator[tuple[str, str]]:

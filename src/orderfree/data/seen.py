@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..system.wording import counted
 from ..types import Example
 
 MOST = 4096
@@ -33,7 +34,7 @@ class TextCounter:
         self.texts, self.with_labels = array("Q"), array("Q")
 
     def add(self, example: Example) -> None:
-        if example.text is not None:
+        if example.text is not None and example.text.strip():  # that texts are empty is said for itself
             self.texts.append(text_hash(example.text))
             self.with_labels.append(text_hash(example.text, example.labels or ()))
 
@@ -72,5 +73,5 @@ class SeenTexts:
         if not self.seen:
             return None
         exact = self.limit == ABOVE_ALL
-        share = f"{self.seen:,} texts" if exact else f"about {self.seen / self.sampled:.0%} of the texts"
-        return f"warning: {share} also stand in the training file of the model; it does better on them than on new ones"
+        texts = counted(self.seen, "text", "texts") if exact else f"about {self.seen / self.sampled:.0%} of the texts"
+        return f"warning: {texts} also occur in the training file of the model; its scores on them are too good"

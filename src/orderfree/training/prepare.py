@@ -24,6 +24,7 @@ from ..data.splits import part_of_each
 from ..errors import DataError
 from ..system.files import fingerprint
 from ..system.pretrained import NEEDED, pretrained_directory
+from ..system.wording import counted
 from ..types import Example, SparseVector
 
 TRAIN, VALID = 0, 1
@@ -246,7 +247,7 @@ def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary, 
     if len(notes) <= MOST_NOTES:
         return notes
     more = len(notes) - MOST_NOTES + 1
-    return [*notes[: MOST_NOTES - 1], f"and {more} more remarks: `orderfree check {passes.source}` lists all"]
+    return [*notes[: MOST_NOTES - 1], f"and {more} more remarks; `orderfree check {passes.source}` lists all of them"]
 
 
 def _notes_of_counts(provenance: dict[str, Any], config: Config, labels: LabelVocabulary) -> Iterator[str]:
@@ -254,21 +255,24 @@ def _notes_of_counts(provenance: dict[str, Any], config: Config, labels: LabelVo
         examples = provenance["train_examples"] + provenance["valid_examples"]
         fewest = search_limits(config, labels).min_labels
         may = (
-            "a prediction may have none either"
+            "predictions may have no label either"
             if fewest == 0
-            else "a prediction has at least one label (--set decoding.min_labels=0 allows none)"
+            else "predictions have at least one label (--set decoding.min_labels=0 allows none)"
         )
+        have = "has" if empty == 1 else "have"
         yield (
-            f"{empty:,} of {examples:,} examples have no label, which is learned; {may}. If these labels are "
-            "missing, leave such examples out with --set data.empty=unknown"
+            f"{empty:,} of {counted(examples, 'example')} {have} no label: learned as 'none'; "
+            f"{may}. If these labels are missing, leave the examples out with --set data.empty=unknown"
         )
     if repeated := provenance["texts"]["repeated"]:
         other = provenance["texts"]["conflicting"]
-        yield f"{repeated:,} texts stand in the training file before" + f", {other:,} with other labels" * bool(other)
+        again = counted(repeated, "example repeats", "examples repeat")
+        yield f"{again} an earlier text of the training file" + f", {other:,} with other labels" * bool(other)
     if provenance["empty_texts"]:
-        yield f"{provenance['empty_texts']:,} texts are empty; they are kept"
-    if provenance["unknown_examples"]:
+        yield f"{counted(provenance['empty_texts'], 'text is', 'texts are')} empty and kept"
+    if unknown := provenance["unknown_examples"]:
         why = "null" if config.data.empty == "none" else "empty or null"
-        yield f"of {provenance['unknown_examples']:,} examples no label is known ({why}); they are left out"
+        yield f"{counted(unknown, 'example has', 'examples have')} no known labels ({why}) and will be ignored"
     if provenance["truncated"]:
-        yield f"{provenance['truncated']:,} texts were truncated to {config.data.max_words:,} words (data.max_words)"
+        cut = counted(provenance["truncated"], "text was", "texts were")
+        yield f"{cut} truncated to {config.data.max_words:,} words (data.max_words)"

@@ -124,9 +124,9 @@ def test_lists_in_cells_are_counted(tmp_path: Path) -> None:
 
 def test_a_forgotten_separator_and_case_twins_are_warned_about() -> None:
     [warning] = label_warnings(dict.fromkeys(["a;b", "b;c", "a;c", "a"], 5), ",")
-    assert "data.label_separator=;" in warning
+    assert '--separator ";" (data.label_separator)' in warning
     [warning] = label_warnings(dict.fromkeys(["a|b", "b|c", "a|c"], 5), ",")
-    assert "data.label_separator=|" in warning
+    assert '--separator "|"' in warning
     [warning] = label_warnings(dict.fromkeys(["CS.CL", "cs.cl", "x"], 5), ",")
     assert "2 labels" in warning
     assert "CS.CL, cs.cl" in warning
@@ -152,7 +152,7 @@ def test_skipped_rows_do_not_renumber_the_others(tmp_path: Path) -> None:
     path.write_text("a 1:1\na 1:x\na 1:inf\na 1:4\n", encoding="utf-8")
     assert [example.id for example in read(path, skip_bad=True)[0]] == ["0", "3"]
     path.write_text("a 1:x\n", encoding="utf-8")
-    with pytest.raises(DataError, match="all 1 examples are damaged"):
+    with pytest.raises(DataError, match="every example is damaged; the first of 1"):
         read(path, skip_bad=True)
 
 

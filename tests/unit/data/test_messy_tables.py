@@ -54,7 +54,7 @@ def test_numbers_are_labels_where_no_other_column_is_left(tmp_path: Path) -> Non
         label_sets(write(tmp_path / "b.csv", two))
 
 
-@pytest.mark.parametrize("flags", [("True", "False"), ("1.0", "0.0"), ("TRUE", "false")])
+@pytest.mark.parametrize("flags", [("True", "False"), ("Yes", "No"), ("1.0", "0.0"), ("TRUE", "false")])
 def test_columns_of_true_and_false_are_labels(tmp_path: Path, flags: tuple[str, str]) -> None:
     rows = [f"{text},{flags['fish' not in s]},{flags['sea' not in s]}" for text, s in zip(TEXTS, SETS, strict=True)]
     assert label_sets(write(tmp_path / "a.csv", "\n".join(["text,fish,sea", *rows]))) == SETS
@@ -95,7 +95,7 @@ def test_check_remarks_on_what_programs_write_for_nothing(tmp_path: Path) -> Non
 def test_check_remarks_on_ids_and_rows_of_one_label(tmp_path: Path) -> None:
     rows = "".join(f"{n // 2},{text},{label}\n" for n, text in enumerate(TEXTS[:3]) for label in ("fish", "sea"))
     said = remarks(write(tmp_path / "a.csv", "id,text,labels\n" + rows))
-    assert "4 ids stand in the file before" in said
+    assert "4 rows repeat an earlier id" in said
     assert "write all labels of a text in one row" in said
 
 
@@ -118,8 +118,95 @@ def test_check_repeats_the_settings_it_was_given(tmp_path: Path) -> None:
 
 def test_check_says_what_is_wrong_where_nothing_can_be_read(tmp_path: Path) -> None:
     lines = "".join(json.dumps({"text": text, "labels": [1, 2]}) + "\n" for text in TEXTS)
-    with pytest.raises(DataError, match=r"all 9 examples are damaged; the first: .* line 1: .* quote each label"):
+    with pytest.raises(DataError, match=r"every example is damaged; the first of 9: .* line 1: .* quote each label"):
         remarks(write(tmp_path / "a.jsonl", lines))
+
+
+@pytest.mark.parametrize(
+    ("cells", "warning"),
+    [
+        ("fish#sea sea#fish fish", '--separator "#"'),
+        ("fish_and_sea sea_and_fish fish", '--separator " and "'),
+        ("fish_+_sea sea_+_fish fish", '--separator " + "'),
+        ("fish_-_sea sea_-_fish sea", '--separator " - "'),
+        ("[fish,sea] [sea] [fish]", "labels such as '[fish' look like parts of a list"),
+        ("{fish,sea} [sea] {fish}", "labels such as '{fish' look like parts of a list"),
+    ],
+)
+def test_check_remarks_on_cells_that_should_be_split(tmp_path: Path, cells: str, warning: str) -> None:
+    rows = "".join(f'{text},"{cell.replace("_", " ")}"\n' for text, cell in zip(TEXTS, cells.split() * 3, strict=True))
+    said = remarks(write(tmp_path / "a.csv", "text,labels\n" + rows))
+    assert warning in said
+    assert "blanks separate the labels" not in said
+
+
+@pytest.mark.parametrize("cells", ["('fish', 'sea') ('sea',) ('fish',)", "{'fish', 'sea'} {'sea'} {'fish'}"])
+def test_tuples_and_sets_of_python_are_read(tmp_path: Path, cells: str) -> None:
+    closed = cells.replace("', '", "'~'").split() * 3
+    rows = "".join(f'{text},"{cell.replace("~", ", ")}"\n' for text, cell in zip(TEXTS, closed, strict=True))
+    assert label_sets(write(tmp_path / "a.csv", "text,labels\n" + rows)) == SETS
+
+
+def test_check_remarks_on_mistyped_labels_and_not_on_codes(tmp_path: Path) -> None:
+    codes = {"math.CO": 30, "math.LO": 20, "biology": 40, "biologgy": 1, "K08.11": 50, "K08.12": 1, "arts": 9, "art": 1}
+    rows = "".join(f"text {n} of {code},{code}\n" for code, count in codes.items() for n in range(count))
+    said = remarks(write(tmp_path / "a.csv", "text,labels\n" + rows))
+    assert "1 label differs from a far more frequent label in one letter (biologgy, biology)" in said
+
+
+def test_check_names_columns_of_texts_that_are_not_read(tmp_path: Path) -> None:
+    rows = "".join(f"a title of some words,{text},fish\n" for text in TEXTS)
+    said = remarks(write(tmp_path / "a.csv", "title,body,tags\n" + rows))
+    assert "the column 'title' also holds texts, which are not read; to join them: --text body --text title" in said
+
+
+def test_empty_texts_are_no_repetitions(tmp_path: Path) -> None:
+    said = remarks(write(tmp_path / "a.csv", "text,labels\n,fish\n,sea\n" + "".join(f"{t},fish\n" for t in TEXTS[:3])))
+    assert "2 texts are empty" in said
+    assert "repeat" not in said
+
+
+def test_texts_without_blanks_between_words_are_texts(tmp_path: Path) -> None:
+    rows = ["今天新闻报道出口关税货物,贸易;法院", "今天新闻报道伪造诈骗法院,法院", "今天新闻报道粮食小麦收获,贸易"]
+    found = label_sets(write(tmp_path / "a.csv", "\n".join(["内容,标签", *rows])))
+    assert found == [("贸易", "法院"), ("法院",), ("贸易",)]
+
+
+@pytest.mark.parametrize("cells", ["fish;sea", "sea;fish"])
+def test_a_first_line_of_several_labels_is_an_example(tmp_path: Path, cells: str) -> None:
+    path = write(
+        tmp_path / "a.csv", csv_of(f"no fish at all today here,{cells}", sets=[("fish",), ("sea",)] * 4 + [("fish",)])
+    )
+    with pytest.raises(DataError, match="looks like an example"):
+        label_sets(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"text": TEXTS, "labels": SETS}, r"'text' is a list, .*to_json\(path, orient='records'\)"),
+        ({"text": {"0": TEXTS[0]}, "labels": {"0": []}}, "'text' is an object, .*write rows instead of columns"),
+        ({"data": [{"text": TEXTS[0], "labels": []}]}, r"'data' holds a list of objects, .*write this list alone"),
+        ([{"text": TEXTS[0], "labels": "fish;sea"}], r"is a string, .*or say with --separator"),
+    ],
+)
+def test_tables_in_one_json_object(tmp_path: Path, content: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        label_sets(write(tmp_path / "a.json", json.dumps(content)))
+
+
+def test_labels_of_json_in_one_string_are_split_when_told(tmp_path: Path) -> None:
+    rows = [{"text": text, "labels": ";".join(labels)} for text, labels in zip(TEXTS, SETS, strict=True)]
+    assert label_sets(write(tmp_path / "a.json", json.dumps(rows)), label_separator=";") == SETS
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("a.xls", "save it as .xlsx"), ("a.ods", ".xlsx or CSV"), ("a.zip", "unpack"), ("a.pdf", "copy")],
+)
+def test_other_files_that_hold_tables_are_refused_with_a_remedy(tmp_path: Path, name: str, remedy: str) -> None:
+    with pytest.raises(DataError, match=remedy):
+        label_sets(write(tmp_path / name, "x"))
 
 
 def workbook(path: Path, sheets: dict[str, list[list[Any]]]) -> Path:

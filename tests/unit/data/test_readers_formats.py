@@ -239,7 +239,7 @@ def test_format_by_name(name, expected):
 def test_an_unknown_name_asks_for_the_format():
     with pytest.raises(
         DataError,
-        match=r"notes\.txt: .*--format: csv for a table, .* csv, fasttext, hdf5, json, jsonl, .*, tsv, xlsx\.$",
+        match=r"notes\.txt: .*--format csv for a table, .* csv, fasttext, hdf5, json, jsonl, .*, tsv, xlsx\.$",
     ):
         detect_format("notes.txt")
 

@@ -49,7 +49,7 @@ def test_training_says_what_it_makes_of_examples_without_labels(
     trained: tuple[Predictor, list[str], list[Example]],
 ) -> None:
     told = next(line for line in trained[1] if "have no label" in line)
-    assert told.startswith("6 of 300 examples have no label")
+    assert told.startswith("6 of 300 examples have no label: learned as 'none'")
     assert "decoding.min_labels=0" in told
     assert "--set data.empty=unknown" in told
 
@@ -62,7 +62,7 @@ def test_examples_without_labels_can_be_left_out(tmp_path: Path) -> None:
     model = train(config, rows, rows, tmp_path / "run", say=said.append, progress=False)
     assert model.provenance["train_examples"] == 30
     assert () not in model.labels.combinations
-    assert "of 20 examples no label is known (empty or null); they are left out" in said
+    assert "20 examples have no known labels (empty or null) and will be ignored" in said
 
 
 @pytest.mark.parametrize(("empty", "fewest"), [(0, 1), (4, 1), (5, 0), (50, 0)])

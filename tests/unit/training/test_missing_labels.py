@@ -182,7 +182,7 @@ def test_training_and_judging_leave_out_what_is_not_known(tmp_path: Path) -> Non
     said: list[str] = []
     examples = [*_examples(40, labels=("l0",), unknown=("all",)), Example("null", text="x", labels=(), unknown=None)]
     trained = train(config, examples, examples, tmp_path / "run", say=said.append, progress=False)
-    assert "of 2 examples no label is known (null); they are left out" in said
+    assert "2 examples have no known labels (null) and will be ignored" in said
     assert trained.provenance["train_examples"] == 41
     found = evaluate(Predictor(trained), examples, ["br"])
     assert found["examples"] == 41

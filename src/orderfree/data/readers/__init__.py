@@ -68,6 +68,11 @@ _SUFFIXES = {
     **dict.fromkeys(sounds.SUFFIXES, "sounds"),
     ".sgm": "reuters-sgml",
 }
+_REMEDIES = {  # what to do with other files that hold tables
+    **dict.fromkeys((".xls", ".ods", ".xlsb", ".numbers"), "save it as .xlsx or CSV"),
+    **dict.fromkeys((".zip", ".7z", ".tar", ".tgz", ".bz2", ".xz"), "unpack it first; only .gz is read as it is"),
+    **dict.fromkeys((".doc", ".docx", ".pdf"), "copy the texts and labels into a table, for example CSV"),
+}
 _FOLDERS = {  # what only one corpus has in its folder
     reuters.CATEGORIES: "nltk-reuters",
     reuters.SGML_FILES: "reuters-sgml",
@@ -102,9 +107,11 @@ def detect_format(path: str) -> str:
     try:
         return _SUFFIXES[file.suffix.lower()]
     except KeyError:
+        if remedy := _REMEDIES.get(file.suffix.lower()):
+            raise DataError(f"cannot be read; {remedy}.", path) from None
         raise DataError(
-            "its name does not tell the format; name it with --format: csv for a table, jsonl for JSON on each line, "
-            f"or another of {', '.join(readers.names())}.",
+            "the name of the file does not tell its format; add --format csv for a table, --format jsonl for JSON "
+            f"lines, or --format with one of {', '.join(readers.names())}.",
             path,
         ) from None
 
@@ -171,7 +178,7 @@ def read_examples(
     if not yielded and part is None:
         if source.position:
             first = source.counts.first_skipped
-            raise DataError(f"all {source.position:,} examples are damaged; the first: {first}", source.name)
+            raise DataError(f"every example is damaged; the first of {source.position:,}: {first}", source.name)
         raise DataError("holds no examples; check that it is the file you meant.", source.name)
 
 

@@ -23,7 +23,9 @@ LARGEST_LIST_CELL = 1 << 20  # characters of a cell that is looked at as a list
 BLANKS = " \t\v\f\r\n"
 _BLANKS = re.compile(f"[{BLANKS}]+")
 _QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
-_LIST = re.compile(rf"\[\s*+(?:(?:{_QUOTED})\s*+,?+\s*+)*+\]")  # of Python, as pandas and NumPy write one
+# a list, tuple or set of Python, as pandas and NumPy write one; at least one name, since {} and () say nothing
+_ITEMS = rf"\s*+(?:(?:{_QUOTED})\s*+,?+\s*+)++"
+_LIST = re.compile(rf"\[{_ITEMS}\]|\({_ITEMS}\)|\{{{_ITEMS}\}}|set\(\)")
 
 
 def checked(
@@ -133,8 +135,10 @@ def label_list(value: Any, field: str, source: Source, known: list[str]) -> tupl
             f"add it ([] for none) or set data.labels_field to its name.{nearest(field, known)}"
         )
     if not isinstance(value, list):
+        name = "--separator (data.label_separator)"
+        joined = f", or say with {name} what separates the labels in it" if isinstance(value, str) else ""
         raise source.error(
-            f'the field {field!r} is {kind_of(value)}, expected a list of labels; write it as ["one", "two"].'
+            f'the field {field!r} is {kind_of(value)}, expected a list of labels; write it as ["one", "two"]{joined}.'
         )
     for label in value:
         if not isinstance(label, str):
@@ -154,10 +158,15 @@ def cell_labels(cell: str, separator: str, counts: ReadCounts | None = None) -> 
 
 
 def listed_labels(cell: str) -> tuple[str, ...] | None:
-    """`["a", "b"]` of JSON, `['a', 'b']` of pandas, `['a' 'b']` of NumPy; None where the cell is no such list."""
+    """`["a", "b"]` of JSON, `['a', 'b']` of pandas, `['a' 'b']` of NumPy, a tuple or set of Python; None where the cell
+    is no such list."""
     cell = cell.strip()
-    if not (cell.startswith("[") and cell.endswith("]")) or len(cell) > LARGEST_LIST_CELL:
+    if not (cell.startswith(("[", "(", "{", "set(")) and cell.endswith(("]", ")", "}"))):
         return None
+    if len(cell) > LARGEST_LIST_CELL:
+        return None
+    if not cell.startswith("["):
+        return _python_list(cell)
     try:
         names = json.loads(cell)
     except (ValueError, RecursionError):

@@ -11,7 +11,7 @@ from typing import Any
 from ...config import DataConfig
 from ...errors import DataError
 from ...types import Example
-from .checks import kind_of, label_list, text_value
+from .checks import cell_labels, kind_of, label_list, text_value
 from .recognise import TEXT_JOINT, Look, recognised
 from .source import Source, readers
 
@@ -81,11 +81,25 @@ def _example(line: str, fields: set[str], options: DataConfig, source: Source) -
 
 
 def _text(record: dict[str, Any], options: DataConfig, source: Source) -> str:
+    _refuse_tables(record, options.text_field, source)
     text = text_value(record.get(options.text_field), options.text_field, source, list(record))
     if not options.more_text_fields:
         return text
     more = [text_value(record.get(name) or "", name, source, list(record)) for name in options.more_text_fields]
     return TEXT_JOINT.join(filter(None, [text, *more]))
+
+
+def _refuse_tables(record: dict[str, Any], field: str, source: Source) -> None:
+    """One object may hold a whole table: a list of rows under some name, or a list of cells for each column."""
+    wanted = "expected one object for each text"
+    if isinstance(record.get(field), list | dict):
+        raise source.error(
+            f"the field {field!r} is {kind_of(record[field])}, {wanted}; write rows instead of columns (in pandas: "
+            "frame.to_json(path, orient='records'))."
+        )
+    for name, value in record.items():
+        if field not in record and isinstance(value, list) and value and isinstance(value[0], dict):
+            raise source.error(f"the field {name!r} holds a list of objects, {wanted}; write this list alone: [{{…}}].")
 
 
 def _labels(
@@ -96,7 +110,9 @@ def _labels(
     if field in record and record[field] is None:
         return (), None
     unknown = label_list(record.get(options.unknown_field, []), options.unknown_field, source, known)
-    return label_list(record.get(field), field, source, known), unknown
+    if isinstance(given := record.get(field), str) and "label_separator" in options.model_fields_set:
+        return cell_labels(given, options.label_separator, source.counts), unknown
+    return label_list(given, field, source, known), unknown
 
 
 def _record(line: str, fields: set[str], source: Source) -> dict[str, Any]:

@@ -30,8 +30,18 @@ SEPARATORS = (";", "|", ",", "\n", " / ")
 TEXT_JOINT = "\n"  # between the texts of several columns
 WORDY = 4  # words of a cell, on average, of a column that holds texts
 RECURRING = 0.6  # share of names that stand in another cell, too, where a cell is split at the right separator
-FLAGS = {"0": False, "1": True, "0.0": False, "1.0": True, "false": False, "true": True}  # cells of 0/1 columns
+FLAGS = {  # cells of 0/1 columns
+    "0": False,
+    "0.0": False,
+    "false": False,
+    "no": False,
+    "1": True,
+    "1.0": True,
+    "true": True,
+    "yes": True,
+}
 _UNNAMED = re.compile(r"(column \d+)?\s*")
+_NO_BLANKS = re.compile("[\u3040-\u30ff\u3400-\u9fff]")  # of Chinese and Japanese
 OFTEN = 0.2  # share of cells a separator stands in, where names seldom recur because there are few rows
 
 
@@ -187,7 +197,12 @@ def _quoted(name: str) -> str:
 
 def _words(cells: Sequence[Any]) -> float:
     texts = [cell for cell in cells if isinstance(cell, str) and listed_labels(cell) is None]
-    return sum(len(text.split()) for text in texts) / len(texts) if texts and len(texts) == len(cells) else 0.0
+    return sum(map(word_count, texts)) / len(texts) if texts and len(texts) == len(cells) else 0.0
+
+
+def word_count(text: str) -> float:
+    """Words between blanks; two characters of a script without blanks are about a word."""
+    return len(_NO_BLANKS.sub("", text).split()) + len(_NO_BLANKS.findall(text)) / 2
 
 
 def _is_flag(cells: Sequence[Any]) -> bool:
@@ -199,7 +214,19 @@ def _is_an_example(look: Look, text: str, options: DataConfig) -> bool:
     """Whether the header is a row of examples: the name of the text column is a text, another is one of its labels."""
     if _words([text]) < WORDY:
         return False
-    return any(_recurs([name, *look.cells(name)]) and name in look.cells(name) for name in look.names if name != text)
+    return any(_is_a_cell(name, look.cells(name)) for name in look.names if name != text)
+
+
+def _is_a_cell(name: str, cells: Sequence[Any]) -> bool:
+    """Whether this name of a column holds labels, and only such as the cells below it hold."""
+    if not _recurs([name, *cells]):
+        return False
+    separator = recognised_separator([name, *cells])
+
+    def labels(cell: str) -> set[str]:
+        return set(map(str.strip, cell.split(separator) if separator else [cell]))
+
+    return labels(name) <= set().union(*map(labels, cells))
 
 
 def _recurs(cells: Sequence[Any], numbers: bool = False) -> bool:

@@ -18,6 +18,7 @@ from typing import IO, Any, ParamSpec, Protocol, TypeVar, cast
 from ...config import DataConfig
 from ...errors import DataError
 from ...system.registry import Registry
+from ...system.wording import counted
 from ...types import Example
 from .encodings import LINE_BY_LINE, recognised_encoding
 
@@ -63,19 +64,20 @@ class ReadCounts:
         if self.recognised:
             yield self.recognised
         if self.skipped:
-            yield f"{self.skipped:,} examples are damaged and were left out (data.skip_bad)"
+            skipped = counted(self.skipped, "damaged example was", "damaged examples were")
+            yield f"{skipped} left out (data.skip_bad); the first: {self.first_skipped}"
         yield from self.notes_on_labels()
 
     def notes_on_labels(self) -> Iterator[str]:
         if self.repeated_labels:
-            yield f"{self.repeated_labels:,} examples name a label more than once; each counts once"
+            repeated = counted(self.repeated_labels, "example names", "examples name")
+            yield f"{repeated} a label more than once; repetitions were removed"
         if self.cleaned_labels:
-            yield (
-                f"{self.cleaned_labels:,} examples have labels with blanks around them or in decomposed Unicode; "
-                "they are read without these blanks and composed (NFC)"
-            )
+            cleaned = counted(self.cleaned_labels, "example", "examples")
+            yield f"labels of {cleaned} were cleaned: surrounding blanks removed, Unicode composed (NFC)"
         if self.list_cells:
-            yield f"{self.list_cells:,} cells hold lists such as ['a', 'b'] and were read as lists"
+            lists = counted(self.list_cells, "cell holds a list", "cells hold lists")
+            yield f"{lists} such as ['a', 'b'], read as such"
 
 
 @dataclass
