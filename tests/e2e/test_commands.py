@@ -49,7 +49,10 @@ def test_train_without_a_validation_file(cli: Cli, toy: Toy, tmp_path: Path) -> 
     expected, following = ended.out.splitlines()[-2:]
     default = json.loads((tmp_path / "deep" / "run" / "metrics.json").read_text(encoding="utf-8"))["default"]
     right, recalled = (of_hundred(default["scores"][f"micro_{kind}"]) for kind in ("precision", "recall"))
-    assert f"of 100 predicted labels about {right} are right, of 100 true labels about {recalled} are found" in expected
+    assert (
+        f"about {right} of 100 predicted labels are right, and about {recalled} of 100 true labels are found"
+        in expected
+    )
     assert f"decoder {default['search']}, chosen for micro_f1; measured on the 20 validation examples" in expected
     assert following == f"Next: orderfree predict {tmp_path / 'deep' / 'run'} new.jsonl"
     shown = json.loads(cli("inspect", tmp_path / "deep" / "run", "--json").worked().out)
@@ -86,7 +89,7 @@ def test_optimize_for(cli: Cli, toy: Toy, model: Path, metric: str) -> None:
 def test_a_metric_nobody_knows(cli: Cli, toy: Toy, model: Path) -> None:
     cli("predict", model, toy.new, "--optimize-for", "micro").refused("tuned for 'micro'", "Did you mean 'micro_f1'?")
     both = ["--optimize-for", "micro_f1", "--decode", "br"]
-    cli("predict", model, toy.new, *both).refused("give one of them")
+    cli("predict", model, toy.new, *both).refused("give only one of them")
 
 
 def test_evaluate_counts_labels_never_seen_in_training_as_misses(
@@ -98,7 +101,7 @@ def test_evaluate_counts_labels_never_seen_in_training_as_misses(
         row["labels"].append("zeppelin")
     (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     ended = cli("evaluate", model, tmp_path / "new.jsonl", "--json").worked()
-    assert "warning: 1 label(s) never seen in training count as misses: zeppelin" in ended.err
+    assert "warning: 1 label does not occur in training, so every occurrence counts as missed: zeppelin" in ended.err
     found = json.loads(ended.out)
     assert found["unseen_labels"] == ["zeppelin"]
     for decoder in DECODERS:
@@ -122,7 +125,7 @@ def test_predict_ends_with_how_much_was_predicted(cli: Cli, toy: Toy, model: Pat
     ended = cli("predict", model, toy.new).worked()
     counts = [len(record["labels"]) for record in ended.records()]
     mean = sum(counts) / len(counts)
-    assert f"3 inputs predicted: {mean:.2f} labels each, {counts.count(0)} without any label" in ended.err
+    assert f"3 inputs predicted: {mean:.2f} labels each, {counts.count(0)} without labels" in ended.err
 
 
 def test_predict_reads_standard_input_with_a_format(
@@ -157,7 +160,7 @@ def test_predict_to_files(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> No
 
 
 def test_tables_hold_no_alternatives(cli: Cli, toy: Toy, model: Path) -> None:
-    cli("predict", model, toy.new, "--alternatives", "--out-format", "csv").refused("csv does not hold what it adds")
+    cli("predict", model, toy.new, "--alternatives", "--out-format", "csv").refused("csv cannot hold what it adds")
 
 
 def test_predict_probs_and_alternatives(cli: Cli, toy: Toy, model: Path) -> None:

@@ -110,7 +110,7 @@ def test_a_damaged_state_is_said_and_the_one_before_it_taken(
     assert sorted(path.name for path in (out / "training").glob("state-*")) == [BEFORE, NEWEST]
     spoil(out / "training" / NEWEST / name)
     ended = cli("train", toy.train, "--valid", toy.valid, "--out", out, "--resume").worked()
-    assert f"{NEWEST}: is damaged ({name}); going on from {BEFORE} instead" in ended.err
+    assert f"{NEWEST}: is damaged ({name}); continuing from {BEFORE} instead" in ended.err
     assert contents(out) == expected
 
 
@@ -130,7 +130,7 @@ def test_damaged_caches_are_made_again(cli: Cli, toy: Toy, tmp_path: Path, undis
         (out / "training" / "data" / name).write_bytes(b"ARROW1 and then nothing of the kind")
     flip(out / "training" / SOLVED / "linear.safetensors")
     ended = cli("train", toy.train, "--valid", toy.valid, "--out", out, "--resume").worked()
-    assert f"{SOLVED}: is damaged; solving again" in ended.err
+    assert f"{SOLVED}: is damaged; fitting again" in ended.err
     assert contents(out) == expected
 
 

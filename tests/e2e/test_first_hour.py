@@ -177,7 +177,7 @@ def test_a_text_on_the_command_line(cli: Cli, news: Path) -> None:
     (record,) = cli("predict", news, "--text", NEW[1][0], "--out-format", "jsonl", "--top-k", 2).worked().records()
     assert next(iter(record["suggestions"])) == "Oil"
     assert len(record["suggestions"]) == 2
-    assert "none of the words" in cli("predict", news, "--text", "qwxz vbnm").worked().err
+    assert "None of the words" in cli("predict", news, "--text", "qwxz vbnm").worked().err
     cli("predict", news).refused("nothing to predict", "--text")
     cli("predict", news, "--text", "x", "--keep-columns").refused("--keep-columns")
 

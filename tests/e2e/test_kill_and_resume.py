@@ -170,9 +170,9 @@ def test_interrupted_and_told_how_to_go_on(arguments: list[object], straight: Pa
     assert ended.code == 130, ended.err
     assert "Traceback" not in ended.err
     message = ended.err.splitlines()[-1]
-    assert message.startswith("orderfree: stopped at update 3 of 14; saved. Go on with: "), message
+    assert message.startswith("orderfree: stopped at update 3 of 14; saved. Continue with: "), message
     assert newest_update(out) == 3
-    command = message.split("Go on with: ")[1]
+    command = message.split("Continue with: ")[1]
     assert shlex.split(command)[-1] == "--resume"
     if name == "SIGTERM":  # the command is the same, and one is enough
         return

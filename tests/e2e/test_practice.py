@@ -54,8 +54,8 @@ def test_a_file_the_model_has_learned_from_is_said(cli: Cli, model: Path, toy: T
         (model, toy.train, True), (model, toy.valid, False), (refitted, toy.valid, True), (refitted, toy.test, False)
     ):  # fmt: skip
         said = cli("evaluate", run, file, "--decode", "br").worked().err
-        assert (f"{run} has learned from {file} itself" in said) == learned
-    assert "has learned from" in cli("thresholds", refitted, toy.valid).worked().err
+        assert (f"{run} was trained on {file}" in said) == learned
+    assert "was trained on" in cli("thresholds", refitted, toy.valid).worked().err
 
 
 def test_min_labels_goes_before_that_of_named_thresholds(cli: Cli, own_model: Path, toy: Toy) -> None:
@@ -87,7 +87,7 @@ def test_thresholds_that_cannot_be(cli: Cli, own_model: Path, toy: Toy) -> None:
     cli("thresholds", *run, "--name", "x").refused("--name")
     cli("predict", own_model, toy.test, "--thresholds", "sure").refused("no thresholds named 'sure'", "it has none")
     both = ("--thresholds", "sure", "--decode", "br")
-    cli("predict", own_model, toy.test, *both).refused("--thresholds says which decoder")
+    cli("predict", own_model, toy.test, *both).refused("--thresholds determines the decoder")
     assert (own_model / "manifest.json").read_bytes() == manifest
 
 
@@ -214,7 +214,7 @@ def test_a_search_for_settings_ends_in_a_model(cli: Cli, toy: Toy, tmp_path: Pat
     tune = ("tune", toy.train, "--valid", toy.valid, "--out", out, "--space", space, *sets(TINY_SPARSE))
     cli(*tune, "--optimize-for", "f1").refused("'f1'", "micro_f1")
     cli(*tune, "--budget", "soon").refused("--budget 'soon'")
-    cli(*tune, "--budget", "0s").refused(out, "no trial has ended yet")
+    cli(*tune, "--budget", "0s").refused(out, "no trial has finished")
     found = json.loads(cli(*tune, "--trials", "2", "--json").worked().out)
     assert [trial["state"] for trial in found["trials"]] == ["complete", "complete"]
     assert found["score"] == max(trial["score"] for trial in found["trials"])

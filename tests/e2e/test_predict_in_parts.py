@@ -49,8 +49,8 @@ def test_what_cannot_be_is_refused(cli: Cli, model: Path, table: Path, monkeypat
     cli("predict", model, table, table).refused("2 inputs are given, expected one", "--engine ray")
     cli("predict", model, table, "--engine", "spark", "--out", "x").refused("--engine 'spark': expected ray")
     cli("predict", model, table, "--engine", "ray").refused("name it with --out")
-    cli("predict", model, table, "--workers", "2").refused("--workers and --part-rows are for --engine ray")
-    cli("predict", model, table, "--engine", "ray", "--alternatives", "--out", "x").refused("parquet does not hold")
+    cli("predict", model, table, "--workers", "2").refused("--workers and --part-rows need --engine ray")
+    cli("predict", model, table, "--engine", "ray", "--alternatives", "--out", "x").refused("parquet cannot hold")
     real = builtins.__import__
 
     def without_ray(name: str, *rest: Any) -> Any:

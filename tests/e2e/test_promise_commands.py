@@ -86,5 +86,5 @@ def test_promises_that_cannot_be(cli: Cli, own_model: Path, toy: Toy, calibratio
     assert "no calibration example has a label that the model knows" in refused(other, "recall=0.5")
     assert "a share between 0 and 1" in refused(calibration, "recall=90")
     assert "--confidence 2" in refused(calibration, "recall=0.5", "--confidence", "2")
-    assert "--confidence is of a promise" in refused(calibration, "micro_f1", "--confidence", "0.9")
+    assert "--confidence applies to a promise" in refused(calibration, "micro_f1", "--confidence", "0.9")
     assert (own_model / "manifest.json").read_bytes() == manifest

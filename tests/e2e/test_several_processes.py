@@ -125,7 +125,7 @@ def test_other_commands_are_for_one_process(
     monkeypatch.setenv("WORLD_SIZE", "2")
     words = {"reproduce": ["reuters"], "tune": ["x.jsonl"], "predict": ["runs/x", "x.jsonl"], "demo": []}[command]
     words += ["--out", tmp_path / "out"] if command in ("tune", "demo") else []
-    cli(command, *words).refused(f"`{command}` is the work of one process")
+    cli(command, *words).refused(f"`{command}` runs in one process")
     assert not (tmp_path / "out").exists()
 
 
@@ -177,7 +177,7 @@ def test_two_processes_that_share_out_the_encoder_train_the_model_of_one(cli: Cl
     first, second = scores_of(tmp_path / "one"), scores_of(tmp_path / "two")
     for decoder, scores in first.items():
         assert second[decoder] == pytest.approx(scores, abs=1e-6), decoder
-    total, held = re.search(r"encoder's ([\d,]+) parameters .* ([\d,]+) to this one", err).groups()  # type: ignore
+    total, held = re.search(r"the ([\d,]+) parameters of the encoder .* this one holds ([\d,]+)", err).groups()  # type: ignore
     assert int(held.replace(",", "")) < 0.51 * int(total.replace(",", ""))
 
 

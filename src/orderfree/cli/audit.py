@@ -26,19 +26,23 @@ CELL = 40  # characters of a text in it
 
 Model = Annotated[
     Path | None,
-    typer.Option("--model", metavar="RUN", help="Ask a model that was trained on other examples, not folds."),
+    typer.Option(
+        "--model", metavar="RUN", help="Use this model, trained on other examples, instead of cross-validation."
+    ),
 ]
 Folds = Annotated[
-    int | None, typer.Option("--folds", min=2, max=100, help="Parts that judge one another; 5 unless told.")
+    int | None, typer.Option("--folds", min=2, max=100, help="Number of cross-validation folds; default 5.")
 ]
 
 
 def audit(
-    data_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled examples to look through.")],
+    data_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Labelled examples to audit.")],
     model: Model = None,
     folds: Folds = None,
     out: Annotated[Path | None, typer.Option("--out", help="Write the suspects to this .jsonl or .csv file.")] = None,
-    top: Annotated[int, typer.Option("--top", min=1, help="Most suspects to list, the worst first.")] = 100,
+    top: Annotated[
+        int, typer.Option("--top", min=1, help="Maximum number of suspects, the most suspicious first.")
+    ] = 100,
     preset: Preset = None,
     settings: Settings = None,
     format: Format = None,

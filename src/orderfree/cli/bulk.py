@@ -18,7 +18,7 @@ Engine = Annotated[
     str | None, typer.Option("--engine", help="ray: Parquet files to a directory, on all cores or a Ray cluster.")
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="With --engine: processes; by default one for each core.")
+    int | None, typer.Option("--workers", min=1, help="With --engine: number of processes; by default one per core.")
 ]
 PART_ROWS = 20_000
 PartRows = Annotated[

@@ -16,7 +16,7 @@ def check(
     data_file: Annotated[Path, typer.Argument(metavar="DATA", help="Labelled examples, as for `orderfree train`.")],
     others: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="OTHER", help="Other parts of the same data: texts that stand in both are counted."),
+        typer.Argument(metavar="OTHER", help="Other parts of the same data: texts that occur in both are counted."),
     ] = None,
     text: TextColumns = None,
     labels: LabelsColumn = None,
@@ -25,11 +25,11 @@ def check(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look through a file before training: format, columns, labels, mistakes, and the command that trains on it."""
+    """Check a file before training: its format, columns, labels and mistakes, and the command that trains on it."""
     from ..data.examine import examine
 
     if str(data_file) == "-":
-        raise OrderfreeError("a file is looked through several times, so it cannot come from standard input.")
+        raise OrderfreeError("the file is read several times, so it cannot come from standard input; give a file.")
     options = data_config([*(settings or []), *table_settings(text, labels, separator)], format)
     found = examine(data_file, options, others or [])
     if as_json:

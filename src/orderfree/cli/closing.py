@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ..checkpoint import TrainedModel
 
 from ..errors import OrderfreeError
+from ..system.wording import counted
 
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")  # whose rows are read by people, with all their columns
 
@@ -31,8 +32,9 @@ class PredictedCounts:
 
     def sentence(self) -> str:
         each = self.labels / max(self.inputs, 1)
-        withheld = f", {self.withheld:,} of them withheld" if self.withheld else ""
-        return f"{self.inputs:,} inputs predicted: {each:.2f} labels each, {self.empty:,} without any label{withheld}"
+        withheld = f" ({self.withheld:,} withheld)" if self.withheld else ""
+        inputs = counted(self.inputs, "input")
+        return f"{inputs} predicted: {each:.2f} labels each, {self.empty:,} without labels{withheld}"
 
 
 def expectation(trained: TrainedModel) -> str:
@@ -44,9 +46,10 @@ def expectation(trained: TrainedModel) -> str:
     chosen = f"chosen for {trained.config.training.select_metric}"
     how = "set by decoding.decoder" if trained.config.decoding.decoder is not None else chosen
     return (
-        f"What to expect: of 100 predicted labels about {precision} are right, of 100 true labels about {recall} are "
-        f"found (decoder {default['search']}, {how}; measured on the {trained.provenance['valid_examples']:,} "
-        "validation examples that also made the choices, so new data comes out a little lower)."
+        f"What to expect: about {precision} of 100 predicted labels are right, and about {recall} of 100 true labels "
+        f"are found (decoder {default['search']}, {how}; measured on the "
+        f"{counted(trained.provenance['valid_examples'], 'validation example')} that also determined these choices, "
+        "so scores on new data are slightly lower)."
     )
 
 
@@ -67,4 +70,4 @@ def refuse_more(alternatives: bool, candidates: float | None, abstain_below: flo
     asked = {"--alternatives": alternatives, "--candidates": candidates, "--abstain-below": abstain_below}
     for option, value in asked.items():
         if value not in (None, False) and kind != "jsonl":
-            raise OrderfreeError(f"{option}: {kind} does not hold what it adds; write JSONL.")
+            raise OrderfreeError(f"{option}: {kind} cannot hold what it adds; write JSONL.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from ..system.wording import counted
 from .closing import expectation, next_command
 from .common import (
     AsJson,
@@ -52,7 +53,9 @@ if TYPE_CHECKING:
 def train(
     train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Texts, features or sounds with labels.")],
     out: Annotated[Path, typer.Option("--out", help="Directory to write the run to.")],
-    valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option("--valid", help="Validation file; by default a tenth of TRAIN is held out.")
+    ] = None,
     text: TextColumns = None,
     labels: LabelsColumn = None,
     separator: Separator = None,
@@ -61,10 +64,11 @@ def train(
     settings: Settings = None,
     format: Format = None,
     warm_start: Annotated[
-        Path | None, typer.Option("--warm-start", metavar="RUN", help="Start from an earlier model; labels may be new.")
+        Path | None,
+        typer.Option("--warm-start", metavar="RUN", help="Start from an earlier model; new labels are allowed."),
     ] = None,
     skip_bad: SkipBad = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the interrupted run in --out exactly.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the run in --out.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -79,7 +83,7 @@ def train(
     settings += [f"data.format={format}"] if format else []
     settings += ["data.skip_bad=true"] * skip_bad
     if resume and (config or settings or preset):
-        say("--resume goes on with the settings this run was started with; those given now change nothing")
+        say("--resume continues with the settings of the interrupted run; the settings given now are ignored")
     chosen = _config(config, settings, preset, warm_start)
     before = None if resume else warm_start
     try:
@@ -87,14 +91,14 @@ def train(
     except Interrupted as stopped:
         if Team.join().leads:
             again = ["orderfree", "train", train_file, "--out", out, *(["--valid", valid] if valid else []), "--resume"]
-            say(f"orderfree: {stopped}. Go on with: {shlex.join(map(str, again))}")
+            say(f"orderfree: {stopped}. Continue with: {shlex.join(map(str, again))}")
         raise typer.Exit(130) from None
     if not Team.join().leads:  # one process speaks for all
         return
     if as_json:
         print(json.dumps({"out": str(out), **trained.metrics, **trained.decisions.to_json()}))
         return
-    print("Validation scores of the kept checkpoint:")
+    print("Scores of the best checkpoint on the validation examples:")
     print_validation(trained.metrics)
     print(f"Model written to {out}")
     print(expectation(trained))
@@ -107,7 +111,7 @@ def _config(config: Path | None, settings: list[str], preset: str | None, warm_s
     if warm_start is None:
         return load_config(config, settings, preset)
     if config or preset:
-        raise OrderfreeError("--warm-start goes on with the config of the earlier model; change it with --set only.")
+        raise OrderfreeError("--warm-start uses the config of the earlier model; change it with --set only.")
     from ..checkpoint import load_model
     from ..training.warm import warm_config
 
@@ -130,7 +134,7 @@ def evaluate(
     report: Annotated[Path | None, typer.Option("--report", help="Write a self-contained HTML report here.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Score a model on labelled data, decoder by decoder, and with the decoder chosen for each metric."""
+    """Score a model on labelled data, for every decoder and for the decision chosen for each metric."""
     from ..report.examples import evaluate_with_examples
 
     predictor, data = open_run(run, [*(settings or []), *table_settings(text, labels, separator)], format, skip_bad)
@@ -144,9 +148,11 @@ def evaluate(
     warn_of_own_examples(run, predictor, test_file)
     if found["unseen_labels"]:
         names = ", ".join(found["unseen_labels"][:10])
-        say(f"warning: {len(found['unseen_labels'])} label(s) never seen in training count as misses: {names}")
+        unseen = counted(len(found["unseen_labels"]), "label does", "labels do")
+        say(f"warning: {unseen} not occur in training, so every occurrence counts as missed: {names}")
     if found["truncated"]:
-        say(f"{found['truncated']:,} texts were truncated to {predictor.trained.config.data.max_words:,} words")
+        cut = counted(found["truncated"], "text was", "texts were")
+        say(f"{cut} truncated to {predictor.trained.config.data.max_words:,} words")
     if found["shift"] is not None:
         say(("warning: " if found["shift"]["shifted"] else "") + found["shift"]["sentence"])
     if as_json:
@@ -213,7 +219,7 @@ def split(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Split labelled data so that every label is spread over the parts by their share."""
+    """Split labelled data into parts in which every label has its share (stratified)."""
     from .split import split_file
 
     sizes = split_file(
@@ -243,7 +249,9 @@ def config(settings: Settings = None, config: ConfigFile = None, preset: Preset 
     if settings or config or preset:
         print(yaml.safe_dump(load_config(config, settings, preset).model_dump(), sort_keys=False), end="")
         return
-    print("# What holds where a --config file is silent. `train` without one starts from --preset fast: see --preset.")
+    print(
+        "# Defaults of keys that a --config file does not set. Without such a file, `train` starts from --preset fast."
+    )
     print(describe(Config))
     for key, registry in (("model.encoder_options", encoders), ("objective.sequence_options", objectives)):
         for name in registry:

@@ -34,17 +34,17 @@ Preset = Annotated[
     typer.Option("--preset", help="fast (linear scores and corrections), best, audio (sounds, features) or paper."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")]
-Format = Annotated[str | None, typer.Option("--format", help="Format of the input; by default its name tells.")]
-SkipBad = Annotated[
-    bool, typer.Option("--skip-bad", help="Leave out damaged records, sounds and features, and count them.")
+Format = Annotated[
+    str | None, typer.Option("--format", help="Format of the input; by default told from the file name.")
 ]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip damaged records, sounds and features, and count them.")]
 TextColumns = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="COLUMN", help="Column or field of the text; give several to join them."),
+    typer.Option("--text", metavar="COLUMN", help="Column or field of the text; repeat it to join several."),
 ]
 LabelsColumn = Annotated[str | None, typer.Option("--labels", metavar="COLUMN", help="Column or field of the labels.")]
 Separator = Annotated[
-    str | None, typer.Option("--separator", help="What separates labels inside one cell, e.g. ';' or '|'.")
+    str | None, typer.Option("--separator", help="Separator between the labels in one cell, e.g. ';' or '|'.")
 ]
 OptimizeFor = Annotated[
     str | None,
@@ -64,12 +64,14 @@ Decode = Annotated[
 ]
 Thresholds = Annotated[
     str | None,
-    typer.Option("--thresholds", metavar="NAME", help="Decode at thresholds that `orderfree thresholds` has stored."),
+    typer.Option("--thresholds", metavar="NAME", help="Use thresholds stored by `orderfree thresholds`."),
 ]
 HierarchyFile = Annotated[
     Path | None,
     typer.Option(
-        "--hierarchy", metavar="FILE", help="Parents of labels, JSON or CSV: they are said with their children."
+        "--hierarchy",
+        metavar="FILE",
+        help="Parents of labels (JSON or CSV): a predicted label brings its parents with it.",
     ),
 ]
 RunDirectory = Annotated[Path, typer.Argument(metavar="RUN", help="A model directory written by `orderfree train`.")]
@@ -175,10 +177,10 @@ def chosen_decoder(
 
     if decode and optimize_for:
         raise OrderfreeError(
-            "--decode names a decoder and --optimize-for lets validation choose one; give one of them."
+            "--decode names a decoder and --optimize-for chooses one by validation; give only one of them."
         )
     if thresholds and (decode or optimize_for):
-        raise OrderfreeError("--thresholds says which decoder to use; leave out --decode and --optimize-for.")
+        raise OrderfreeError("--thresholds determines the decoder; leave out --decode and --optimize-for.")
     if thresholds:
         return NAMED + thresholds
     return decode or (BEST + optimize_for if optimize_for else predictor.default_decoder)
@@ -199,7 +201,7 @@ def warn_of_own_examples(run: Path, predictor: Predictor, path: Path) -> None:
     if not path.is_file() and not path.is_dir():  # a pipe is read once, and empty then
         return
     if predictor.trained.learned_from(path):
-        say(f"warning: {run} has learned from {path} itself, so that it does better there than on anything new")
+        say(f"warning: {run} was trained on {path}, so its scores on this file are too good")
 
 
 def read_hierarchy(path: Path | None, predictor: Predictor) -> Hierarchy | None:
@@ -303,7 +305,7 @@ def ending_on_signals() -> Iterator[None]:
 
 
 def print_scores(decoders: dict[str, dict[str, float]], recommended: str | None = None) -> None:
-    """One row a decoder; an arrow points at the recommended one."""
+    """One row per decoder; an arrow points at the recommended one."""
     header = ("  decoder", *SCORES_SHOWN.values())
     rows = []
     for name, scores in decoders.items():
@@ -311,7 +313,7 @@ def print_scores(decoders: dict[str, dict[str, float]], recommended: str | None 
         rows.append((f"{mark} {name}", *(f"{scores.get(key, float('nan')):.4f}" for key in SCORES_SHOWN)))
     print_table(header, rows)
     if recommended in decoders:
-        print(f"→ {recommended} is recommended: `orderfree predict` uses it unless told otherwise.")
+        print("→ recommended: `orderfree predict` uses this decision by default.")
 
 
 def print_validation(metrics: dict[str, Any]) -> None:

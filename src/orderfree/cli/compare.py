@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     from ..inference import Predictor
 
 
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Model directories; the first is compared to.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN RUN…", help="Model directories; the first is the baseline.")]
 Seeds = Annotated[
     str | None, typer.Option("--seeds", help="Train each run again with these seeds, e.g. 1,2,3, and compare means.")
 ]
 Train = Annotated[
     list[Path] | None,
-    typer.Option("--train", help="With --seeds: the training file; one for all runs, or one for each in order."),
+    typer.Option("--train", help="With --seeds: the training file, once for all runs or once per run."),
 ]
 Valid = Annotated[Path | None, typer.Option("--valid", help="With --seeds: the validation file, if any.")]
 
 
 def compare(
     runs: Runs,
-    data: Annotated[Path, typer.Option("--data", help="Labelled examples none of them was trained on.")],
+    data: Annotated[Path, typer.Option("--data", help="Labelled examples that none of the runs was trained on.")],
     out: Annotated[Path | None, typer.Option("--out", help="Also write a self-contained HTML page here.")] = None,
     seeds: Seeds = None,
     train: Train = None,
@@ -55,7 +55,7 @@ def compare(
     from ..tools.compare import compare as compare_runs
 
     if len(runs) < 2:
-        raise OrderfreeError("one run alone cannot be compared; name two or more.")
+        raise OrderfreeError("a comparison needs at least two runs.")
     numbers = _checked_seeds(seeds, train, valid, len(runs))
     opened = {}
     for path, name in zip(runs, _names(runs), strict=True):
@@ -89,7 +89,7 @@ def _print_comparison(found: dict[str, Any]) -> None:
     print_table(
         header, [(metric, *(_cell(own) for own in by_run.values())) for metric, by_run in found["metrics"].items()]
     )
-    print("In brackets: the difference from the first, and how often chance alone would make one as large (p).")
+    print("In brackets: the difference from the first run, and the probability of such a difference by chance (p).")
     right = found["right"]
     alone = ", ".join(f"only {name} {number:,}" for name, number in right["alone"].items())
     of = "" if found["seeds"] is None else " (the runs as they are given)"

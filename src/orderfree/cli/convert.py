@@ -18,7 +18,7 @@ from ..types import Example, SparseVector
 def convert_examples(examples: Iterator[Example], output: str, kind: str | None, data: DataConfig) -> int:
     """Writes the examples in the format given, or told by the name; how many there were."""
     if is_standard_output(output) and kind is None:
-        raise OrderfreeError("standard output has no name that tells the format; choose one with --out-format.")
+        raise OrderfreeError("standard output needs a format; choose one with --out-format.")
     kind = kind or detect_format(output)
     for file in written_files(output, kind):
         if file.exists() and not is_stream(file):

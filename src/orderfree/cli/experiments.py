@@ -31,18 +31,18 @@ Queue = Annotated[
     typer.Option("--queue", help="A YAML file of cells in their order, in the place of corpora, rows and seeds."),
 ]
 Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Cells at a time, each in a process of its own with one thread.")
+    int | None,
+    typer.Option("--workers", min=1, help="Cells to run in parallel, each in its own process with one thread."),
 ]
-Budget = Annotated[
-    str | None, typer.Option("--budget", help="Time for the whole call, e.g. 2h or 45m; the rest goes on next time.")
-]
+Budget = Annotated[str | None, typer.Option("--budget", help="Time limit, e.g. 2h or 45m; the next call continues.")]
 CellBudget = Annotated[
-    str | None, typer.Option("--cell-budget", help="Training time of one cell; it is then ended, marked as cut short.")
+    str | None,
+    typer.Option("--cell-budget", help="Time limit for one cell, after which it ends and is marked as cut short."),
 ]
 LimitTrain = Annotated[
     int | None, typer.Option("--limit-train", min=1, help="Train on this many documents, chosen at random.")
 ]
-AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Run code that is not committed; results are marked.")]
+AllowDirty = Annotated[bool, typer.Option("--allow-dirty", help="Allow uncommitted code; the results are marked.")]
 Configs = Annotated[
     Path | None, typer.Option("--configs", help="Folder of <corpus>/….yaml; by default those of the package.")
 ]
@@ -61,7 +61,7 @@ def reproduce(
     cell_budget: CellBudget = None,
     limit_train: LimitTrain = None,
     allow_dirty: AllowDirty = False,
-    listed: Annotated[bool, typer.Option("--list", help="Run nothing: print how far every cell is.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="Run nothing; print the progress of every cell.")] = False,
     configs: Configs = None,
     results: Annotated[Path, typer.Option("--results", help="Folder to write result files to.")] = Path("results"),
     work: Work = Path("runs/reproduce"),
@@ -89,7 +89,7 @@ def reproduce(
         else:
             failed = run_queue(cells, plan, say, workers, time_left, ["--allow-dirty"] if allow_dirty else [])
     except Interrupted:
-        say("orderfree: stopped; the same command goes on where it was.")
+        say("orderfree: stopped; run the same command again to continue.")
         raise typer.Exit(130) from None
     if failed:
         raise OrderfreeError(f"{len(failed)} cell(s) failed: {', '.join(failed)}; the lines above say why.")

@@ -14,17 +14,19 @@ from .common import AsJson, RunDirectory
 
 def export(
     run: RunDirectory,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write; it must not exist yet.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Directory to write; it must not exist.")],
     onnx: Annotated[bool, typer.Option("--onnx", help="As ONNX graphs, run by ONNX Runtime.")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="Weights in 8 bits: smaller, a little less exact.")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="8-bit weights: smaller files, slightly different probabilities.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a trained model as ONNX graphs; predict, evaluate and Predictor read the directory as any other."""
+    """Write a trained model as ONNX graphs, in a directory that predict, evaluate and Predictor read like any other."""
     from ..checkpoint import load_model
     from ..tools.export import export_onnx
 
     if not onnx:
-        raise OrderfreeError("say what to export to: --onnx is the only format there is.")
+        raise OrderfreeError("choose a format; --onnx is the only one.")
     trained = load_model(run)
     card = (run / "README.md").read_text(encoding="utf-8")
     names = export_onnx(

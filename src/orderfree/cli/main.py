@@ -59,8 +59,8 @@ def ending_well(command: Callable[..., None]) -> Callable[..., None]:
     def wrapped(*arguments: Any, **options: Any) -> None:
         if "TORCHELASTIC_RUN_ID" in os.environ and command.__name__ != "train":
             raise OrderfreeError(
-                f"`{command.__name__}` is the work of one process; torchrun and accelerate launch are for "
-                "`orderfree train` alone, so start it without them."
+                f"`{command.__name__}` runs in one process; start it without torchrun or accelerate launch, "
+                "which are for `orderfree train` only."
             )
         try:
             command(*arguments, **options)
@@ -128,8 +128,8 @@ def _answer(arguments: list[str] | None) -> None:
         if not out_of_memory(error):
             raise
         print(
-            "orderfree: there is not enough memory; lower the sizes under model, the batch sizes, decoding.beam_width, "
-            "or the highest feature number.",
+            "orderfree: not enough memory; lower the sizes under model, the batch sizes, decoding.beam_width or the "
+            "highest feature number.",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -12,9 +12,7 @@ import typer
 WITHOUT = {"explain_ocd", "toy", "demo", "table", "figures"}  # these read neither data of the user nor a model
 Plugins = Annotated[
     list[str] | None,
-    typer.Option(
-        "--plugin", metavar="MODULE", help="Import this module first: it registers parts of its own. Repeatable."
-    ),
+    typer.Option("--plugin", metavar="MODULE", help="Import this module, which registers its own parts; repeatable."),
 ]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from ..system.wording import counted
 from .bulk import PART_ROWS, Engine, PartRows, Workers, predict_in_parts
 from .closing import PredictedCounts, refuse_more
 from .common import (
@@ -43,26 +44,28 @@ def predict(
     run: RunDirectory,
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="INPUT", help="Examples, labelled or not; - is standard input. Several with --engine."),
+        typer.Argument(
+            metavar="INPUT", help="Examples, labelled or not; - reads standard input; several with --engine."
+        ),
     ] = None,
     text: Annotated[
         list[str] | None,
-        typer.Option("--text", help="Without INPUT: a text to try. With INPUT: the column or field of the text."),
+        typer.Option("--text", help="Without INPUT: a text to label. With INPUT: the column or field of the text."),
     ] = None,
-    out: Annotated[str, typer.Option("--out", help="File to write; - is standard output.")] = "-",
+    out: Annotated[str, typer.Option("--out", help="File to write; - writes to standard output.")] = "-",
     out_format: Annotated[
-        str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default the name of --out tells.")
+        str | None, typer.Option("--out-format", help="jsonl, csv or parquet; by default told from the name of --out.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file --out names.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file given by --out.")] = False,
     keep_columns: Annotated[
-        bool, typer.Option("--keep-columns", help="Write the table of INPUT with a column of labels added.")
+        bool, typer.Option("--keep-columns", help="Write all columns of INPUT and add one for the labels.")
     ] = False,
     labels: Annotated[
-        str | None, typer.Option("--labels", metavar="COLUMN", help="With --keep-columns: the column to add.")
+        str | None, typer.Option("--labels", metavar="COLUMN", help="With --keep-columns: name of the added column.")
     ] = None,
     separator: Separator = None,
     top_k: Annotated[
-        int | None, typer.Option("--top-k", min=1, help="Also write so many labels, the most probable first.")
+        int | None, typer.Option("--top-k", min=1, help="Also write this many labels, the most probable first.")
     ] = None,
     decode: Decode = None,
     optimize_for: OptimizeFor = None,
@@ -71,13 +74,17 @@ def predict(
     probs: Annotated[
         str, typer.Option("--probs", help="Binary-relevance probabilities to write: all, predicted or none.")
     ] = "predicted",
-    alternatives: Annotated[bool, typer.Option("--alternatives", help="Also write the beam's other sets.")] = False,
+    alternatives: Annotated[
+        bool, typer.Option("--alternatives", help="Also write other label sets of the beam.")
+    ] = False,
     candidates: Annotated[
         float | None,
-        typer.Option(metavar="P", help="Also write a list of sets that holds the true one with this probability."),
+        typer.Option(
+            metavar="P", help="Also write a list of label sets that contains the true one with this probability."
+        ),
     ] = None,
     abstain_below: Annotated[
-        float | None, typer.Option(metavar="P", help="Withhold the labels of sets that are less probable than this.")
+        float | None, typer.Option(metavar="P", help="Withhold label sets that are less probable than this.")
     ] = None,
     settings: Settings = None,
     format: Format = None,
@@ -92,7 +99,7 @@ def predict(
     if abstain_below is not None and not 0 <= abstain_below <= 1:
         raise OrderfreeError(f"--abstain-below {abstain_below:g}: expected a probability between 0 and 1.")
     if not inputs and not text:
-        raise OrderfreeError("there is nothing to predict; name a file, or give a text with --text.")
+        raise OrderfreeError("there is nothing to predict; give a file, or a text with --text.")
     settings = [*(settings or []), *table_settings(text if inputs else None, labels, separator)]
     predictor, data = open_run(run, settings, format, skip_bad)
     decoder = chosen_decoder(predictor, decode, optimize_for, thresholds)
@@ -103,7 +110,7 @@ def predict(
         refuse_more(alternatives, candidates, abstain_below, "parquet")
         if keep_columns or top_k or out_format not in (None, "parquet"):
             raise OrderfreeError(
-                "--engine writes Parquet, which holds no --keep-columns or --top-k; leave them out, and --out-format."
+                "--engine writes Parquet without --keep-columns, --top-k or --out-format; leave these options out."
             )
         if format not in (None, "parquet"):
             raise OrderfreeError(
@@ -114,11 +121,11 @@ def predict(
         )
         return
     if workers is not None or part_rows is not None:
-        raise OrderfreeError("--workers and --part-rows are for --engine ray; give that as well, or leave them out.")
+        raise OrderfreeError("--workers and --part-rows need --engine ray; add it, or leave them out.")
     if inputs and len(inputs) > 1:
         raise OrderfreeError(f"{len(inputs)} inputs are given, expected one; for many Parquet files give --engine ray.")
     if not inputs and keep_columns:
-        raise OrderfreeError("--keep-columns writes the table of INPUT again; name that file, or leave the option out.")
+        raise OrderfreeError("--keep-columns needs a table as INPUT; give one, or leave the option out.")
     parents = read_hierarchy(hierarchy, predictor)
     answers = _Answers(predictor, decoder, parents, probs, alternatives, top_k, candidates, abstain_below)
     if not inputs and out == "-" and out_format is None:
@@ -185,7 +192,8 @@ class _Answers:
     def say(self) -> None:
         say(self.written.sentence())
         if self.truncated:
-            say(f"{self.truncated:,} texts were truncated to {self.predictor.trained.config.data.max_words:,} words")
+            cut = counted(self.truncated, "text was", "texts were")
+            say(f"{cut} truncated to {self.predictor.trained.config.data.max_words:,} words")
 
 
 def _into_a_file(answers: _Answers, examples: Any, data: Any, out: str, out_format: str | None) -> None:
@@ -232,7 +240,7 @@ def _refuse_existing(out: str, overwrite: bool) -> None:
     from ..system.files import is_stream
 
     if not overwrite and not is_stream(out) and os.path.isfile(out):
-        raise OrderfreeError(f"{out}: already exists; name another --out, or replace it with --overwrite.")
+        raise OrderfreeError(f"{out}already exists; choose another --out, or replace it with --overwrite.")
 
 
 ALL = (predict,)

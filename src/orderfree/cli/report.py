@@ -34,10 +34,12 @@ def report(
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
     data: Annotated[
         Path | None,
-        typer.Option("--data", help="Labelled examples to evaluate the run on; without them, validation scores."),
+        typer.Option(
+            "--data", help="Labelled examples to evaluate the run on; without them, the report shows validation scores."
+        ),
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option("--figures", help="Folder for the figures of a run as SVG and PNG files, too.")
+        Path | None, typer.Option("--figures", help="Also write the figures of a run to this folder, as SVG and PNG.")
     ] = None,
     decode: Decode = None,
     settings: Settings = None,
@@ -45,7 +47,7 @@ def report(
 ) -> None:
     """Turn a run or a results folder into one self-contained HTML page."""
     if data is None and (decode or settings or format):
-        raise OrderfreeError("--decode, --set and --format say how to read and evaluate --data: give that as well.")
+        raise OrderfreeError("--decode, --set and --format apply to --data; add --data, or leave them out.")
     options = [("--data", data), ("--decode", decode), ("--format", format), ("--out", out), ("--figures", figures)]
     options += [("--set", setting) for setting in settings or []]
     given = [word for option, value in options if value is not None for word in (option, value)]
@@ -53,7 +55,7 @@ def report(
     if _is_run(path):
         _report_run(path, data, decode, settings, format, out, command, figures)
     elif data is not None:
-        raise OrderfreeError(f"{path}: is a folder of results, which are evaluated already; leave --data out.")
+        raise OrderfreeError(f"{path}: is a folder of results, which are already evaluated; leave out --data.")
     elif figures is not None:
         raise OrderfreeError(f"{path}: is a folder of results; draw its figures with `orderfree figures`.")
     else:
@@ -123,8 +125,8 @@ def _validation(run: Path, predictor: Predictor) -> dict[str, Any]:
         "decisions": {predictor.default_decoder: predictor.decision(predictor.default_decoder).search},
         "threshold": trained.decisions.thresholds.get("br", {}).get("micro_f1"),
         "notes": [
-            "Checkpoint and threshold were chosen on the validation part, so its scores flatter the model; for scores "
-            "on other data, results by label, confused labels and examples, make this page with "
+            "Checkpoint and thresholds were chosen on these validation examples, so scores on new data are lower. For "
+            "scores on other data, results by label, confused labels and examples, make this page with "
             f"`orderfree report {shlex.quote(str(run))} --data test.jsonl`."
         ],
     }

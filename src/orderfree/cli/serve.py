@@ -18,29 +18,40 @@ if TYPE_CHECKING:
 def serve(
     run: RunDirectory,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0: any that is free.")] = 8000,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port; 0 chooses a free one.")] = 8000,
     token_file: Annotated[
         Path | None,
-        typer.Option("--token-file", help="File with the token requests must bring; needed off this machine."),
+        typer.Option(
+            "--token-file",
+            help="File with the token that requests must send; required for other addresses than localhost.",
+        ),
     ] = None,
-    max_body: Annotated[int, typer.Option("--max-body", min=1, help="Bytes a request may have.")] = 2_000_000,
-    max_texts: Annotated[int, typer.Option("--max-texts", min=1, help="Texts a request may have.")] = 256,
+    max_body: Annotated[
+        int, typer.Option("--max-body", min=1, help="Maximum size of a request, in bytes.")
+    ] = 2_000_000,
+    max_texts: Annotated[int, typer.Option("--max-texts", min=1, help="Maximum number of texts in a request.")] = 256,
     max_characters: Annotated[
-        int, typer.Option("--max-characters", min=1, help="Characters a text may have.")
+        int, typer.Option("--max-characters", min=1, help="Maximum length of a text, in characters.")
     ] = 100_000,
-    timeout: Annotated[float, typer.Option("--timeout", min=0.001, help="Seconds a request may take.")] = 30.0,
-    max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Requests that may wait.")] = 64,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.001, help="Maximum time for a request, in seconds.")
+    ] = 30.0,
+    max_queue: Annotated[int, typer.Option("--max-queue", min=1, help="Maximum number of waiting requests.")] = 64,
     batch_texts: Annotated[int, typer.Option("--batch-texts", min=1, help="Texts decoded together.")] = 64,
     batch_ms: Annotated[
         float,
-        typer.Option("--batch-ms", min=0, help="Most milliseconds a request waits for others, where there are others."),
+        typer.Option("--batch-ms", min=0, help="Maximum milliseconds to wait for further requests of a batch."),
     ] = 20.0,
-    max_connections: Annotated[int, typer.Option("--max-connections", min=1, help="Connections open at once.")] = 1000,
+    max_connections: Annotated[
+        int, typer.Option("--max-connections", min=1, help="Maximum number of open connections.")
+    ] = 1000,
     examples: Annotated[
         Path | None,
-        typer.Option("--examples", metavar="FILE", help="Texts that the page offers to try: the first five of a file."),
+        typer.Option(
+            "--examples", metavar="FILE", help="File with texts for the page to offer as examples (the first five)."
+        ),
     ] = None,
-    log_texts: Annotated[bool, typer.Option("--log-texts", help="Write the texts to the log as well.")] = False,
+    log_texts: Annotated[bool, typer.Option("--log-texts", help="Also log the texts.")] = False,
     settings: Settings = None,
 ) -> None:
     """Serve a model: a page to try it in a browser, and a JSON interface for programs."""
@@ -61,7 +72,7 @@ def serve(
         predictor, data = open_run(run, settings, None)
         texts = [] if examples is None else _first_texts(examples, data)
         app = create_app(predictor, run.resolve().name, limits, token, log_texts, texts)
-        print(f"{run} is served at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
+        print(f"Serving {run} at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
         ended_well = run_server(app, listener, limits)
     if not ended_well:
         raise typer.Exit(1)  # the log has said why

@@ -13,7 +13,7 @@ from .common import AsJson, RunDirectory
 
 def sign(
     run: RunDirectory,
-    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="Private key of OpenSSH to sign with.")],
+    key: Annotated[Path, typer.Option("--key", metavar="FILE", help="OpenSSH private key to sign with.")],
     as_json: AsJson = False,
 ) -> None:
     """Sign a model directory with an OpenSSH key, so that others can verify who made it."""
@@ -25,7 +25,9 @@ def sign(
 
 def verify(
     run: RunDirectory,
-    signers: Annotated[Path, typer.Option("--signers", metavar="FILE", help="Lines `name public-key` that you trust.")],
+    signers: Annotated[
+        Path, typer.Option("--signers", metavar="FILE", help="File of trusted signers, one `name public-key` per line.")
+    ],
     as_json: AsJson = False,
 ) -> None:
     """Verify that a model directory is what one of these signers signed, before it is loaded."""

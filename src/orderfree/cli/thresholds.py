@@ -46,9 +46,11 @@ def thresholds(
     ] = None,
     confidence: Annotated[
         float | None,
-        typer.Option(help="Of a promise, e.g. 0.95. By default recall and candidates hold on average."),
+        typer.Option(help="Confidence of a promise, e.g. 0.95. By default recall and candidates hold on average."),
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Name to store under; by default what --for says.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", help="Name to store the thresholds under; by default the value of --for.")
+    ] = None,
     decode: Annotated[str, typer.Option("--decode", help="br, marginal or linear: a decoder with thresholds.")] = "br",
     settings: Settings = None,
     format: Format = None,
@@ -62,7 +64,7 @@ def thresholds(
     goals = goals or ["micro_f1", "macro_f1"]
     if name is not None and (len(goals) > 1 or goals[0].startswith(CANDIDATES)):
         raise OrderfreeError(
-            "--name names one set of thresholds; give one --for with it, recall, precision or a metric."
+            "--name applies to one set of thresholds; give exactly one --for: recall, precision or a metric."
         )
     predictor, data = open_run(run, settings, format)
     found, examples = _found(run, predictor, data_file, data, goals, confidence, decode)
@@ -97,7 +99,7 @@ def _found(
     promises = {goal: parse_goal(goal) for goal in goals}
     asked = any(wanted is not None for wanted in promises.values())
     if confidence is not None and not asked:
-        raise OrderfreeError("--confidence is of a promise; give --for recall=0.9 or precision=0.95 with it.")
+        raise OrderfreeError("--confidence applies to a promise; add --for recall=0.9 or --for precision=0.95.")
     print_of_file = predictor.trained.refuse_to_promise_on(data_file) if asked else None
     examples = list(reading(data_file, data, labelled=True, noun="texts to choose by", predictor=predictor))
     found: dict[str, NamedThresholds | Promise] = {}
@@ -146,8 +148,12 @@ def convert(
     input_file: Annotated[str, typer.Argument(metavar="INPUT", help="Examples in any format; - is standard input.")],
     output_file: Annotated[str, typer.Argument(metavar="OUTPUT", help="File to write; - is standard output.")],
     format: Format = None,
-    out_format: Annotated[str | None, typer.Option("--out-format", help="By default the name of OUTPUT tells.")] = None,
-    unlabelled: Annotated[bool, typer.Option("--unlabelled", help="INPUT has no labels, or they are to go.")] = False,
+    out_format: Annotated[
+        str | None, typer.Option("--out-format", help="By default told from the name of OUTPUT.")
+    ] = None,
+    unlabelled: Annotated[
+        bool, typer.Option("--unlabelled", help="INPUT has no labels, or they are to be dropped.")
+    ] = False,
     settings: Settings = None,
 ) -> None:
     """Write a file of examples in another format: text to text, features to features."""

@@ -18,14 +18,16 @@ SHOWN = 10  # rows of the table
 
 def tune(
     train_file: Annotated[Path, typer.Argument(metavar="TRAIN", help="Examples with labels.")],
-    out: Annotated[Path, typer.Option("--out", help="Directory for the search; it becomes the best model's, too.")],
-    valid: Annotated[Path | None, typer.Option("--valid", help="Validation file; by default a share of TRAIN.")] = None,
-    trials: Annotated[int, typer.Option("--trials", min=1, help="Trainings in all, earlier ones counted.")] = 20,
+    out: Annotated[Path, typer.Option("--out", help="Directory of the search and of the best model.")],
+    valid: Annotated[
+        Path | None, typer.Option("--valid", help="Validation file; by default a tenth of TRAIN is held out.")
+    ] = None,
+    trials: Annotated[int, typer.Option("--trials", min=1, help="Number of trials, including earlier ones.")] = 20,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Time for this call, e.g. 30m or 2h; the same command goes on.")
+        str | None, typer.Option("--budget", help="Time limit, e.g. 30m or 2h; the same command continues the search.")
     ] = None,
     optimize_for: Annotated[
-        str, typer.Option("--optimize-for", help="The metric to be judged by, decoded as is best for it.")
+        str, typer.Option("--optimize-for", help="Metric to optimise; each trial uses its best decoder for it.")
     ] = "micro_f1",
     space: Annotated[
         Path | None,
@@ -38,14 +40,14 @@ def tune(
     skip_bad: SkipBad = False,
     as_json: AsJson = False,
 ) -> None:
-    """Search for settings: train again and again, keep the best model. The same command goes on where it stopped."""
+    """Search for the best settings by training repeatedly. The same command continues an interrupted search."""
     from ..decisions.records import TUNED
     from ..tools.tune.trials import Plan
     from ..tools.tune.trials import tune as search
     from ..training.run import Interrupted
 
     if str(train_file) == "-":
-        raise OrderfreeError("a search reads its file many times, so it cannot come from standard input; give a file.")
+        raise OrderfreeError("tune reads its file many times, so it cannot come from standard input; give a file.")
     if optimize_for not in TUNED:
         known = nearest(optimize_for, list(TUNED))
         raise OrderfreeError(f"--optimize-for {optimize_for!r}: expected one of {', '.join(TUNED)}.{known}")
@@ -56,7 +58,7 @@ def tune(
     try:
         record = search(plan, say, progress=sys.stderr.isatty())
     except Interrupted:
-        say("orderfree: stopped; the same command goes on where it was.")
+        say("orderfree: stopped; run the same command again to continue.")
         raise typer.Exit(130) from None
     _tell(record, out, as_json)
 
@@ -70,7 +72,9 @@ def _tell(record: dict[str, Any], out: Path, as_json: bool) -> None:
     if best is None:
         failed = [trial["problem"] for trial in ended(record)]
         why = (
-            f"every trial failed, the last so: {failed[-1]}" if failed else "no trial has ended yet; give it more time."
+            f"every trial failed; the last one with: {failed[-1]}"
+            if failed
+            else "no trial has finished; allow more time."
         )
         raise OrderfreeError(f"{out}: {why}")
     shares = importances(record)

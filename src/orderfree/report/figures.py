@@ -117,7 +117,7 @@ def reliability_chart(title: str, rows: Sequence[dict[str, Any]], horizontal: st
     numbers = [0, 10 ** (power // 2), 10**power]
     heights = [math.log10(1 + number) for number in numbers]  # 0 stays 0, and 1 is visible
     count_axis = Axis(heights, 0, heights[-1], bars_top + STRIP, bars_top)
-    ideal = Line("as it should be", [(0, 0), (1, 1)], IDEAL)
+    ideal = Line("calibrated", [(0, 0), (1, 1)], IDEAL)
     measured = Line("as it was", points, 0, points)
     parts = [
         _across(y_axis, y_axis.written()),

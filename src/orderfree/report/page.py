@@ -26,17 +26,17 @@ from .verdict import mistakes, verdict
 
 MAIN_METRICS = ("average", "macro_f1", "micro_f1", "example_f1", "subset_accuracy", "hamming_accuracy")
 SECTIONS = {  # below the first screen, folded
-    "promises": "What is promised",
+    "promises": "Promises",
     "labels": "Labels",
     "examples": "Examples",
     "confused_pairs": "Confused labels",
     "decoders": "Decoders",
     "at_k": "The first labels",
-    "answered": "Answering only what is sure",
-    "calibration": "Are the probabilities right?",
+    "answered": "Answering only certain examples",
+    "calibration": "Are the probabilities calibrated?",
     "thresholds": "Precision and recall by threshold",
     "together": "Labels that occur together",
-    "sizes": "How many labels",
+    "sizes": "Number of labels",
     "combinations": "Label combinations",
     "positions": "Accuracy by position",
     "curves": "Learning curves",
@@ -212,7 +212,7 @@ def learning_curves(history: list[dict[str, Any]], decoders: list[str], metric: 
             f"Validation: {metric_name(metric)}",
             _decoder_lines(validations, decoders),
             "updates",
-            "The dot is the highest point of each line.",
+            "The dot marks the highest point of each line.",
             across=[0],
             mark_highest=True,
         ),
@@ -273,7 +273,10 @@ def label_tables(labels: list[dict[str, Any]]) -> dict[str, Any]:
     half = LABELS_SHOWN // 2
     worst = sorted(labels, key=lambda row: (-mistakes(row), row["label"]))[:half]
     return {
-        "shown": {f"The {half} labels with most mistakes": worst, f"The {half} most frequent labels": labels[:half]},
+        "shown": {
+            f"The {half} labels with the most mistakes": worst,
+            f"The {half} most frequent labels": labels[:half],
+        },
         "others": labels[half : half + LABELS_FOLDED],
         "left_out": max(len(labels) - half - LABELS_FOLDED, 0),
     }
@@ -282,9 +285,10 @@ def label_tables(labels: list[dict[str, Any]]) -> dict[str, Any]:
 def how_examples_were_chosen(examples: list[dict[str, Any]]) -> str:
     right = sum(all(kind == "right" for kind, _ in example["chips"]) for example in examples)
     wrong = len(examples) - right
-    parts = [f"the {wrong} with a mistake of which the model was surest"] if wrong else []
-    parts += [f"the first {right} that it got right"] if right else []
-    return f"How these were chosen: {' and, below them, '.join(parts)}. They are no fair sample."
+    mistaken = "wrong prediction" if wrong == 1 else f"{wrong} wrong predictions"
+    parts = [f"the {mistaken} with the highest probability"] if wrong else []
+    parts += ["the first right prediction" if right == 1 else f"the first {right} right predictions"] if right else []
+    return f"Shown are {' and, below them, '.join(parts)}. They are not a representative sample."
 
 
 def at_k_rows(found: dict[str, dict[str, float]]) -> list[tuple[str, str, list[float]]]:

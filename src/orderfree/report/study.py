@@ -55,5 +55,5 @@ def curve_chart(trials: list[dict[str, Any]], best: dict[str, Any], metric: str)
         Line(f"trial {trial['number'] + 1}", [(float(epoch), score) for epoch, score in trial["curve"]], series)
         for series, trial in enumerate(shown)
     ]
-    caption = "The five best trials; while training, the decoder that selects the checkpoint is judged."
+    caption = "The five best trials, scored during training with the decoder that selects the checkpoint."
     return line_chart(f"{metric_name(metric)} by epoch", lines, "epoch", caption)

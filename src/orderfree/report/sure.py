@@ -23,7 +23,7 @@ def shown_answers(curve: list[dict[str, float]]) -> dict[str, Any]:
         "Quality of the examples answered",
         lines,
         "share of the examples that is answered",
-        "From the surest examples on the left to all of them on the right. The dots are the rows of the table.",
+        "From only the most certain examples (left) to all examples (right). The dots are the rows of the table.",
         upward=[0, 1],
         whole=False,
     )
@@ -40,7 +40,7 @@ def shown_calibrations(evaluation: dict[str, Any]) -> dict[str, Any]:
         "Share of labels that were true",
         found.get("reliability") or [],
         "predicted probability",
-        "Above the dashed line labels are true more often than predicted, below it less often. The bars count the "
+        "Above the dashed line, labels are true more often than predicted; below it, less often. The bars count the "
         "probabilities, on a logarithmic scale: a point above a short bar rests on few.",
     )
     of_labels = evaluation.get("label_calibration") or {}

@@ -18,10 +18,10 @@ STATEMENTS = {
 }
 GOALS = {
     "micro_f1": "all labels together",
-    "macro_f1": "every label alike, rare ones too",
-    "example_f1": "every example alike",
+    "macro_f1": "all labels equally, including rare ones",
+    "example_f1": "all examples equally",
     "subset_accuracy": "exactly right sets",
-    "hamming_accuracy": "few wrong yes-or-no answers",
+    "hamming_accuracy": "few wrong single decisions",
 }
 
 LabelRow = dict[str, Any]  # a row of `per_label`

@@ -48,7 +48,9 @@ COMPARED = 12  # labels of the comparison, besides those chosen
 def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, str, str]:
     """The predictor with these options, the decoder to ask it for, and the decoder's plain name; wrong ones refused."""
     if options.decoder is not None and options.optimize_for is not None:
-        raise OrderfreeError("`decoder` names one and `optimize_for` lets validation choose one; give one of them.")
+        raise OrderfreeError(
+            "`decoder` names a decoder and `optimize_for` chooses one by validation; give only one of them."
+        )
     chosen = predictor.default_decoder if options.optimize_for is None else BEST + options.optimize_for
     decoder = chosen if options.decoder is None else options.decoder
     if options.decoder is not None and options.decoder.startswith(BEST):
@@ -57,7 +59,9 @@ def asked_for(predictor: Predictor, options: DecodeOptions) -> tuple[Predictor, 
     check_decoder(predictor.decoders, name)
     if options.thresholds is not None and searches[name].log_odds is None:
         using = [known for known in predictor.decoders if searches[known].log_odds is not None]
-        raise OrderfreeError(f"the decoder {name!r} knows no thresholds; those that do: {', '.join(using) or 'none'}.")
+        raise OrderfreeError(
+            f"the decoder {name!r} has no thresholds; decoders with thresholds: {', '.join(using) or 'none'}."
+        )
     if isinstance(options.thresholds, dict):
         # before `adjusted`, which looks for a similar name among all labels: there may be a hundred thousand
         for label in options.thresholds:
@@ -223,8 +227,8 @@ def _words_missing(predictor: Predictor, told: Trace) -> str | None:
         return None
     encoder = predictor.trained.config.model.encoder
     if told.spans is not None:
-        return "This model has no label decoder with attention, so nothing says which words a label was read from."
-    return f"The encoder {encoder!r} sees the text as a whole, so nothing says which words a label was read from."
+        return "This model has no label decoder with attention, so the words behind a label are not known."
+    return f"The encoder {encoder!r} reads the text as a whole, so the words behind a label are not known."
 
 
 def describe(predictor: Predictor, name: str, limits: ServiceLimits, examples: Sequence[str]) -> ModelAnswer:

@@ -232,5 +232,5 @@ def _try_out(predictor: Predictor) -> None:
         list(predictor.predict([Example("0", text="a first text")]))
     except DataError:
         raise OrderfreeError(
-            "this model was trained on features, and the service is sent texts; use `orderfree predict` with it."
+            "this model was trained on features, but the service receives texts; use `orderfree predict` instead."
         ) from None

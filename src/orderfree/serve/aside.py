@@ -24,7 +24,7 @@ class Aside:
         if not is_large:
             return work()
         if self._waiting >= self.most:
-            detail = f"{self.most} large requests are waiting already; ask again in a second."
+            detail = f"{self.most} large requests are already waiting; try again in a second."
             raise Problem("too-busy", detail, {"Retry-After": "1"})
         self._waiting += 1
         try:

@@ -62,12 +62,12 @@ class Batcher:
 
     async def submit(self, group: str, work: Work, texts: list[str], seconds: float) -> list[Any]:
         if self.stopping:
-            raise Problem("stopping", "the service is stopping and takes nothing new; ask again in a moment.")
+            raise Problem("stopping", "the service is stopping and accepts no new requests; try again in a moment.")
         job = _Job(group, work, texts, asyncio.get_running_loop().create_future())
         try:
             self._queue.put_nowait(job)
         except asyncio.QueueFull:
-            detail = f"{self._queue.maxsize} requests are waiting already; ask again in a second."
+            detail = f"{self._queue.maxsize} requests are already waiting; try again in a second."
             raise Problem("too-busy", detail, {"Retry-After": "1"}) from None
         self._under_way += 1
         self._most_under_way = max(self._most_under_way, self._under_way)
@@ -98,7 +98,7 @@ class Batcher:
         log.critical("the model's thread failed; the service ends", exc_info=error)
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         failed = Problem("failed", "the model's thread failed; the service ends.")
-        stopping = Problem("stopping", "the service is stopping and takes nothing new; ask again in a moment.")
+        stopping = Problem("stopping", "the service is stopping and accepts no new requests; try again in a moment.")
         told = [(job, failed) for job in batch] + [(job, stopping) for job in waiting if job is not None]
         for job, problem in told:
             if not job.answers.done():

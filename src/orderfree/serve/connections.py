@@ -141,7 +141,7 @@ class Connection(H11Protocol):
         half_sent = self.conn.our_state is h11.IDLE and bool(self.conn.trailing_data[0])
         if half_sent and not self.transport.is_closing():
             seconds = self.book.head_seconds
-            self._refuse(Problem("slow-request", f"the head of the request was not there after {seconds:g} seconds."))
+            self._refuse(Problem("slow-request", f"the head of the request did not arrive within {seconds:g} seconds."))
         else:
             self.transport.abort()
 

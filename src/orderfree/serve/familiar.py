@@ -14,13 +14,13 @@ TYPICAL_LABELS, TYPICAL_WORDS = 3, 8
 def caveat(predictor: Predictor, text: str) -> str | None:
     """Why a prediction for this text means little; None: nothing speaks against it."""
     if not text.strip():
-        return "The text is empty. What is predicted says only which labels are frequent."
+        return "The text is empty, so the labels only reflect which ones are frequent in training."
     known, words = known_words(predictor.trained.featurizer, text)
     if not words:
-        return "The text has no words that this model could read, so these labels say nothing about it."
+        return "The text has no words that this model can read, so the labels are not based on it."
     if 2 * known < words:
-        some = f"only {known:,} of the {words:,} words" if known else "none of the words"
-        return f"This model knows {some} of the text from training, so do not rely on these labels."
+        some = f"Only {known:,} of the {words:,} words of the text occur" if known else "None of the words occur"
+        return f"{some} in the training data, so do not rely on these labels."
     return None
 
 

@@ -71,7 +71,7 @@ class Guard:
         except BaseException as error:  # a panic of a library in Rust is no Exception
             noted |= place_of_error(error)
             if not status:
-                failed = Problem("failed", f"an error nobody foresaw; the log has more under {request_id}.")
+                failed = Problem("failed", f"an unexpected error; the log has details under {request_id}.")
                 await failed.response(request_id)(scope, receive, answer)
         finally:
             self.measures.running.dec()
@@ -89,7 +89,7 @@ class Guard:
     def _admit(self, path: str, headers: Headers) -> None:
         if self.token is None:
             if not _is_local(headers.get("host", "")):
-                detail = "without a token the service answers to localhost only; start it with --token-file."
+                detail = "without a token the service answers requests to localhost only; start it with --token-file."
                 raise Problem("wrong-host", detail)
             return
         kind, _, token = headers.get("authorization", "").partition(" ")
@@ -110,14 +110,14 @@ class Guard:
                 while more:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise Problem("bad-request", "the connection was closed before the body was whole.")
+                        raise Problem("bad-request", "the connection was closed before the whole body arrived.")
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
                     more = message.get("more_body", False)
                     if size > most:
                         raise too_large
         except TimeoutError:
-            detail = f"the body was not there after {self.limits.seconds:g} seconds."
+            detail = f"the body did not arrive within {self.limits.seconds:g} seconds."
             raise Problem("slow-request", detail, {"Connection": "close"}) from None
         whole: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
 

@@ -259,7 +259,7 @@ class Trainer:
                 "saved state is kept. Lower training.batch_size, data.max_words or the sizes under model, and start "
                 "again with --overwrite."
             )
-        self.say(f"not enough memory for a whole batch: from now on computed in {self.progress.pieces} pieces")
+        self.say(f"not enough memory for a whole batch: batches are now computed in {self.progress.pieces} pieces")
 
     def losses(self, batch: Batch) -> LossTerms:
         """The losses of `step.py`, in the precision of the config or of accelerate."""
@@ -303,7 +303,9 @@ class Trainer:
         bare = shard(encoder, processes, self.accelerator.device)
         held = sum(local_part(weights).numel() for weights in encoder.parameters())
         total = sum(weights.numel() for weights in encoder.parameters())
-        self.say(f"the encoder's {total:,} parameters are shared out among {processes} processes, {held:,} to this one")
+        self.say(
+            f"the {total:,} parameters of the encoder are divided among {processes} processes; this one holds {held:,}"
+        )
         return bare
 
     def run_validation(self) -> None:
@@ -329,8 +331,8 @@ class Trainer:
             listener.validated(progress, row)
         if impatient and progress.update < self.total_updates:
             self.say(
-                f"stopped early at update {progress.update:,} of {self.total_updates:,}: no better validation since "
-                f"update {progress.best_update:,}, whose weights are kept (training.patience={patience})"
+                f"stopped early at update {progress.update:,} of {self.total_updates:,}: validation has not improved "
+                f"since update {progress.best_update:,}, whose weights are kept (training.patience={patience})"
             )
 
     def history_row(self, validation: Validation) -> dict[str, Any]:

@@ -154,7 +154,7 @@ class _Passes:
         if self.part_of is None:
             return TRAIN
         if row >= len(self.part_of):
-            raise DataError("has grown while it was read; start again when nobody writes to it.", self.source)
+            raise DataError("has changed while it was read; start again when no program writes to it.", self.source)
         return int(self.part_of[row])
 
 
@@ -172,7 +172,7 @@ def prepare(
     passes = _Passes(config, train, valid)
     say(f"reading {passes.source}")
     labels, featurizer = _vocabularies(config, passes, say, earlier)
-    say(f"{len(labels):,} labels, {feature_count(featurizer):,} input features; encoding")
+    say(f"{counted(len(labels), 'label')}, {feature_count(featurizer):,} input features; encoding the examples")
     paths = [cache / "train.arrow", cache / "valid.arrow"]
     encoded = encode_corpora(passes.both_parts(), paths, featurizer, labels)
     parts = [Corpus(path, featurizer, labels) for path in paths]
@@ -211,7 +211,7 @@ def _vocabularies(
     labels = labels.after(earlier.labels)
     if (bag := bag_part(earlier.featurizer)) is not None:
         bag.neighbours = bag.scorer = None  # those of the earlier data
-    say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their rows")
+    say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their weights")
     return labels, earlier.featurizer
 
 
@@ -222,8 +222,8 @@ def _split(config: Config, train: Data, source: str) -> np.ndarray:
     part_of = part_of_each(label_sets, [1 - share, share], config.seed)
     if len(part_of) < 2 and counts.unknown:
         raise DataError(
-            f"says of {counts.unknown:,} of its {counts.examples:,} examples that no label is known (null); expected "
-            "at least two examples with labels: write [] where an example has none.",
+            f"{counts.unknown:,} of {counts.examples:,} examples have unknown labels (null), expected at least two "
+            "with labels; write [] where an example has no label.",
             source,
         )
     if len(part_of) < 2:

@@ -33,6 +33,7 @@ from ..system.files import (
 )
 from ..system.precision import chosen_precision, refuse_unable
 from ..system.processor import default_threads, use_processor
+from ..system.wording import counted
 from .card import model_card
 from .directory import (
     FINISHED,
@@ -148,7 +149,7 @@ def _train(config: Config, request: Request, data: dict[str, str] | None) -> Tra
     request.team.wait()  # the other processes read settings and solved encoders from the directory
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}
     trained = TrainedModel(config, prepared.labels, prepared.featurizer, network, provenance=provenance)
-    say(f"{network.parameter_count():,} parameters, {threads} CPU thread(s)")
+    say(f"{network.parameter_count():,} parameters, {counted(threads, 'CPU thread')}")
     trainer = Trainer(trained, prepared, out / TRAINING, stop=request.stop, say=say, team=request.team)
     curves = out if replaces is None else out / TRAINING
     shown = _listeners(config, curves, trainer.select_decoder, request.progress, say is log_line)

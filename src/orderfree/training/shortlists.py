@@ -52,11 +52,11 @@ def start_shortlists(
     _check(network, encoder, train)
     featurizer = bag_part(train.featurizer)
     if folder.exists() and damage(folder) is not None:
-        say(f"{folder}: is damaged; solving again")
+        say(f"{folder}: is damaged; fitting again")
         shutil.rmtree(folder)
     if not folder.exists():
         _refuse_too_much(needed_memory(network, train), len(train), network.num_labels)
-        say(f"solving {network.num_labels:,} linear classifiers on hard negatives")
+        say(f"fitting {network.num_labels:,} linear classifiers on hard negatives")
         known = None if valid is None else _examples([valid])
         scorer, rows, lists = fit_scorer(_examples([train]), encoder.options.shortlist, seed, _c(encoder), known, say)
         with writing_directory(folder) as aside:
@@ -72,8 +72,8 @@ def start_shortlists(
         valid.shortlists = featurizer.scorer.shortlists(valid.bag_matrix(featurizer.input_size))
         recall = valid.shortlists.recall(valid.target_matrix())
         say(
-            f"shortlists of {encoder.options.shortlist:,} labels (model.encoder_options.shortlist) hold {recall:.1%} "
-            "of the true labels of the validation part"
+            f"shortlists of {encoder.options.shortlist:,} labels (model.encoder_options.shortlist) contain "
+            f"{recall:.1%} of the true labels of the validation examples"
         )
 
 

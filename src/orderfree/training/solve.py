@@ -49,15 +49,15 @@ def start_encoder(
         start_shortlists(network, encoder, (train, valid), folder, seed, say)
         return
     if folder.exists() and damage(folder) is not None:
-        say(f"{folder}: is damaged; solving again")
+        say(f"{folder}: is damaged; fitting again")
         shutil.rmtree(folder)
     if not folder.exists():
-        say(f"solving {network.num_labels:,} linear classifiers")
+        say(f"fitting {network.num_labels:,} linear classifiers")
         descends = any(weights.requires_grad for weights in network.parameters())  # only then are scores trained on
         _solve(encoder, train, folder, seed, say, weights, descends)
     content = load_file(folder / CLASSIFIERS)
     encoder.c = float(content.pop("c", encoder.c or 0))
-    say(f"solved with C = {encoder.c:g}")
+    say(f"fitted the linear classifiers with C = {encoder.c:g}")
     train.scores = content.pop("scores", None)
     if train.scores is not None:
         _calibrate(network, train.scores, train, weights)
@@ -85,7 +85,7 @@ def _solve(
     optional = bag_part(train.featurizer).leading  # (V,)
     scores = encoder.solve(bags, targets, seed, descends or encoder.combination is not None, weights, optional)
     if _left_out(encoder, optional):
-        say("leading words do not help here: left out")
+        say("leading words (model.encoder_options.leads) are left out: no gain on a held-out fold")
     if encoder.combination is not None:
         scores = _with_votes(encoder, train, bags, targets, scores, weights, seed)
     content = {f"encoder.{name}": values.numpy() for name, values in encoder.state_dict().items()}
@@ -160,7 +160,7 @@ def solve_again(
     encoder = _solved_part(network)
     if encoder is None or not encoder.options.refit:
         return False
-    say("solving once more, with the validation part")
+    say("fitting the linear classifiers once more, now with the validation examples")
     corpora = (train, valid)
     if encoder.shortlisted:
         refit_shortlists(corpora, seed)

@@ -84,7 +84,7 @@ def load_state(
         wrong = damage(state)
         if wrong is None:
             for other, file in damaged:
-                say(f"{other}: is damaged ({file}); going on from {state.name} instead")
+                say(f"{other}: is damaged ({file}); continuing from {state.name} instead")
                 shutil.rmtree(other)
             return _load(state, network, optimizer)
         damaged.append((state, wrong))

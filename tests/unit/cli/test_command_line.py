@@ -42,4 +42,4 @@ def test_scores_fit_a_hundred_columns_and_mark_the_recommended_decoder(capsys: p
     assert max(map(len, (header, joint, other, note))) <= 100
     assert joint.split() == ["→", "joint", *["0.9877"] * 6]
     assert other.split() == ["best:hamming_accuracy", *["0.9877"] * 6]
-    assert note.startswith("→ joint is recommended")
+    assert note == "→ recommended: `orderfree predict` uses this decision by default."

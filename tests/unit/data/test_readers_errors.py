@@ -95,7 +95,12 @@ BAD_TEXT = [
     ("d.csv", b"txt,labels\na,x\n", r", line 1: the column 'text' is missing, .*'txt', 'labels'; .*mean 'txt'", {}),
     ("d.tsv", b"text\tlable\tb\na\tx\ty\n", r", line 1: the column 'labels' is missing, expected a list of labels", {}),
     ("d.csv", b"text,x\na,1\nb,2\n", r", line 3: the column 'x' holds '2', expected 0 or 1", {"label_columns": ["x"]}),
-    ("d.csv", b"text,x\na,no\n", r", line 2: the column 'x' holds 'no', expected 0 or 1", {"label_columns": ["*"]}),
+    (
+        "d.csv",
+        b"text,x\na,perhaps\n",
+        r", line 2: the column 'x' holds 'perhaps', expected 0 or 1",
+        {"label_columns": ["*"]},
+    ),
     (
         "d.csv",
         b"text,x\na,1\n",

@@ -72,7 +72,7 @@ def test_reliability_is_a_point_and_a_bar_for_every_bin():
     assert chart is not None
     svg = ElementTree.fromstring(chart.svg)
     assert svg.attrib["aria-label"] == "True: predicted 0.01, true 0.00; predicted 0.90, true 0.95."
-    assert [name for name, _ in chart.legend] == ["as it was", "as it should be"]
+    assert [name for name, _ in chart.legend] == ["as it was", "calibrated"]
     assert len(svg.findall("circle")) == 2
     assert len([path for path in svg.findall("path") if path.attrib["class"] == "count"]) == 2
     assert [text.text for text in svg.findall("text")][6:9] == ["0", "100", "100k"]

@@ -150,7 +150,7 @@ def test_best_of_column_knows_what_best_means():
 
 def test_labels_are_sorted_by_support_and_absent_ones_counted(page):
     assert [row[:3] for row in rows_of(page, "labels")[1:]] == [["frequent", "900", "0.895"], ["rare", "2", "0.667"]]
-    assert "Labels neither in this data nor predicted, with an F1 of 0 in the macro scores: 1." in page
+    assert "nor were predicted have an F1 of 0 in the macro scores: 1." in page
 
 
 def test_of_many_labels_the_worst_and_the_most_frequent_are_listed():
@@ -214,7 +214,10 @@ def test_probabilities_that_are_all_unlikely():
 def test_notices(page):
     help = words_of(page.split('<h2 id="advice">')[1].split("</section>")[0])
     assert "37 texts are longer than the model reads" in help
-    assert "Training examples of labels that never occur in training (1) and therefore count as misses: novel" in help
+    assert (
+        "Training examples of new labels: 1 label of this data does not occur in training and is always missed: novel"
+        in help
+    )
 
 
 def test_examples_show_right_wrong_and_missed(page):
@@ -226,10 +229,10 @@ def test_examples_show_right_wrong_and_missed(page):
 
 
 def test_examples_say_how_they_were_chosen(page):
-    assert "the 1 with a mistake of which the model was surest. They are no fair sample." in page
+    assert "the wrong prediction with the highest probability. They are not a representative sample." in page
     right = shown_example({"target": ["a"], "predicted": ["a"]})
     both = how_examples_were_chosen([shown_example(EVALUATION["examples_shown"][0]), right, right])
-    assert "surest and, below them, the first 2 that it got right." in both
+    assert "probability and, below them, the first 2 right predictions." in both
 
 
 def test_long_texts_are_cut_between_words():
@@ -316,7 +319,7 @@ def test_numbers_that_are_none_leave_the_page_whole():
     broken["decoders"]["joint"]["micro_f1"] = math.nan
     broken["examples_shown"] = [{"id": "x", "text": None, "target": [], "predicted": [], "log_prob": -math.inf}]
     page = render(broken, [{"update": 1, "loss": math.nan}], CARD)
-    assert "No labels, and none predicted." in page
+    assert "This example has no labels, and none were predicted." in page
     assert "curves" not in headings(page)
 
 
@@ -379,7 +382,7 @@ def test_a_model_without_a_label_decoder_tells_its_likeliest_labels() -> None:
 
 def test_the_point_where_a_wanted_quality_is_reached(page):
     words = words_of(part_of(page, "answered"))
-    assert "Of all examples 0.600 are exactly right, of the surest 50 % 0.875" in words
+    assert "is 0.600 among all examples and 0.875 among the most certain 50 %" in words
     assert rows_of(page, "answered") == [
         ["Exactly right", "Answered", "Option of predict"],
         ["80 %", "50 %", "--abstain-below 0.81259"],

@@ -71,10 +71,10 @@ def test_the_first_screen_says_it_in_sentences() -> None:
     first = " ".join(re.sub(r"<.*?>", "", page.split("<main>")[1].split('<details class="section"')[0]).split())
     assert "87 of 100 predicted labels are right (85 to 89)" in first
     assert "81 of 100 true labels are found" in first
-    assert "1 of 4 labels that can be judged work" in first
+    assert "1 of 4 labels with enough test examples work" in first
     assert "Recommended decision: joint" in first
-    assert re.search(r"More examples .* first: worse \(10\)\.", first)
-    assert re.search(r"A look at the labelling .*: bad \(60\)\.", first)
+    assert re.search(r"More training examples .* first\): worse \(10\)\.", first)
+    assert re.search(r"A check of the labelling .*: bad \(60\)\.", first)
 
 
 def test_where_nothing_is_wrong_nothing_is_advised() -> None:

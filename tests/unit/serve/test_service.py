@@ -100,7 +100,7 @@ def test_explanations_are_the_trace(client: TestClient, predictor: Predictor) ->
         assert step["taken"] in [one["label"] for one in step["candidates"]]
     assert [tuple(one["labels"]) for one in answer["alternatives"]["sets"]] == [one.labels for one in told.sets]
     assert {one["label"] for one in answer["comparison"] if one["chosen"]} == set(told.chosen.labels)
-    assert "'sparse' sees the text as a whole" in answer["words_missing"]
+    assert "'sparse' reads the text as a whole" in answer["words_missing"]
 
 
 def test_an_explanation_marks_words() -> None:
@@ -125,8 +125,8 @@ def test_a_model_with_one_decoder_only_explains_what_it_can() -> None:
     ("text", "caveat"),
     [
         (" ", "The text is empty"),
-        ("qwertz zzyzx blorf", "none of the words"),
-        ("qwertz zzyzx fish", "only 1 of the 3 words"),
+        ("qwertz zzyzx blorf", "None of the words"),
+        ("qwertz zzyzx fish", "Only 1 of the 3 words"),
         ("two red qwertz fish", None),
     ],
 )
@@ -175,9 +175,9 @@ def test_a_model_of_features_is_refused_before_anything_listens() -> None:
         ({"text": "a", "decodr": "br"}, ["decodr: "]),
         ({"text": "a", "decoder": "bream"}, ["bream", "Did you mean 'beam'?"]),
         ({"text": "a", "decoder": "best:micro_f1"}, ["optimize_for"]),
-        ({"text": "a", "decoder": "br", "optimize_for": "micro_f1"}, ["give one of them"]),
+        ({"text": "a", "decoder": "br", "optimize_for": "micro_f1"}, ["give only one of them"]),
         ({"text": "a", "optimize_for": "mikro_f1"}, ["not been tuned", "Did you mean 'micro_f1'?"]),
-        ({"text": "a", "decoder": "joint", "thresholds": 0.5}, ["'joint' knows no thresholds", "br"]),
+        ({"text": "a", "decoder": "joint", "thresholds": 0.5}, ["'joint' has no thresholds", "br"]),
         ({"text": "a", "decoder": "br", "thresholds": 1.5}, ["thresholds"]),
         ({"text": "a", "decoder": "br", "thresholds": {"z": 0.5}}, ["'z' is no label"]),
         ({"text": "a", "min_labels": 3, "max_labels": 2}, ["min_labels is 3"]),
@@ -289,7 +289,7 @@ def test_a_full_queue_is_429_and_those_who_wait_are_answered(predictor: Predicto
     assert answered in (2, 3)  # two, where all came before the model's thread took the first
     assert sum(answer.status_code == 429 for answer in answers) == 12 - answered
     busy = next(answer for answer in answers if answer.status_code == 429)
-    refused(busy, 429, "2 requests are waiting")
+    refused(busy, 429, "2 requests are already waiting")
     assert busy.headers["retry-after"] == "1"
 
 

@@ -106,7 +106,7 @@ def test_a_run_from_an_earlier_model(tmp_path: Path) -> None:
     said: list[str] = []
     warm: dict[str, Any] = {"progress": False, "warm_start": tmp_path / "old"}
     found = train(config, three, three, tmp_path / "new", say=said.append, **warm)
-    assert "1 labels are new; the other 2 keep their rows" in said
+    assert "1 label is new; the other 2 keep their weights" in said
     assert found.labels.names == ("ant", "bee", "cat")
     vocabularies = [(tmp_path / run / "vocabulary.json").read_bytes() for run in ("old", "new")]
     assert vocabularies[0] == vocabularies[1]

@@ -22,7 +22,7 @@ async function call(path, body, signal) {
     response = await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The service cannot be reached; is it still running?");
+    throw new Error("The service cannot be reached. Is it still running?");
   }
   const answer = await response.json().catch(() => null);
   if (response.ok && answer) return answer;
@@ -125,7 +125,7 @@ function showKnown() {
   $("known-labels").replaceChildren(...matching.slice(0, KNOWN_SHOWN).map(([label, count]) => chip(label, count.toLocaleString("en"), "")));
   const more = matching.length - KNOWN_SHOWN;
   const rest = more > 0 ? ` ${more.toLocaleString("en")} more: type a part of a name.` : "";
-  $("known-note").textContent = matching.length ? `With the number of training examples.${rest}` : "No label has this in its name.";
+  $("known-note").textContent = matching.length ? `Numbers are training examples.${rest}` : "No label name contains this.";
 }
 
 function thresholdOrNot() {
@@ -150,7 +150,7 @@ function show() {
   const labels = answer.prediction.labels;
   const many = labels.length === 1 ? "1 label" : `${labels.length} labels`;
   const names = element("span", { class: "unseen" }, `: ${labels.join(", ")}`);
-  $("status").replaceChildren(`${labels.length ? many : "No label at all"}, by ${answer.decoder}`, ...(labels.length ? [names] : []));
+  $("status").replaceChildren(`${labels.length ? many : "No labels"}, by ${answer.decoder}`, ...(labels.length ? [names] : []));
 }
 
 function showSet({ prediction, comparison, caveat }) {
@@ -158,7 +158,7 @@ function showSet({ prediction, comparison, caveat }) {
   $("caveat").hidden = !caveat;
   const share = new Map(comparison.map((one) => [one.label, one.br_prob ?? one.sequence_prob]));
   $("chips").replaceChildren(...prediction.labels.map((label) => chip(label, percent(share.get(label)), "chosen")));
-  const source = prediction.probs ? "Each with its own probability." : "Each with the share of likely label sets that hold it.";
+  const source = prediction.probs ? "With the probability of each label." : "With the share of likely label sets that contain the label.";
   const cut = prediction.truncated ? ` Only the first ${model.max_words.toLocaleString("en")} words were read.` : "";
   $("set-note").textContent = (prediction.labels.length ? source : "The model predicts no label for this text.") + cut;
 }
@@ -175,7 +175,7 @@ function showPossible({ possible }) {
   $("doubtful").hidden = !possible.doubtful;
   const count = possible.sets.length === 1 ? "1 set" : `${possible.sets.length} sets`;
   $("doubtful").textContent = possible.doubtful
-    ? `Doubtful: ${count}${possible.outside.possible ? ", and sets that were not found," : ""} may be the true one. A person should look at this text.`
+    ? `Doubtful: ${count}${possible.outside.possible ? ", and sets that were not found," : ""} may be the true one. A person should check this text.`
     : "";
   $("possible-note").textContent = possible.promise;
 }
@@ -185,10 +185,10 @@ function showSteps({ generation, decoder, prediction }) {
   if (!generation) return;
   const whose =
     generation.decoder === decoder
-      ? "What the label decoder thought of at each step (blue), and what was taken."
-      : `${decoder} takes labels in no order; this is how the label decoder alone (${generation.decoder}) generates its set.`;
+      ? "Candidates of the label decoder at each step (blue), and the one it chose."
+      : `${decoder} does not order labels; these are the steps of the label decoder alone (${generation.decoder}).`;
   const beside = prediction.probs ? " Orange: binary relevance." : "";
-  const weighed = prediction.probs && ["joint", "rescore"].includes(generation.decoder) ? ` ${decoder} weighs the two.` : "";
+  const weighed = prediction.probs && ["joint", "rescore"].includes(generation.decoder) ? ` ${decoder} combines both.` : "";
   $("steps-note").textContent = whose + beside + weighed;
   const taken = [];
   $("steps").replaceChildren(...generation.steps.map((step, place) => {
@@ -236,10 +236,10 @@ function showWordChoices(answer) {
 }
 
 function wordsNote(answer, attended, choices) {
-  if (attended) return "Words that the attention of each step read; the darker, the more.";
+  if (attended) return "Words read by the attention at each step; darker means more attention.";
   if (answer.words_missing) return answer.words_missing;
-  if (!choices) return "No label was predicted, so there is nothing to mark.";
-  return "Blue words speak for the label, orange ones against it; the numbers are what they add to its score.";
+  if (!choices) return "No label was predicted, so no words are marked.";
+  return "Blue words speak for the label, orange words against it. The numbers are their contributions to its score.";
 }
 
 function showWords(choice) {
@@ -294,8 +294,8 @@ function showSets({ alternatives, decoder }) {
   const withBr = alternatives.sets.some((one) => one.br_prob !== null);
   $("sets-note").textContent =
     alternatives.decoder === decoder
-      ? `The sets the beam of ${decoder} held, by the rank of their best order; all orders found are added up.`
-      : `${decoder} holds one set only; these are the sets of the label decoder alone (${alternatives.decoder}).`;
+      ? `The sets in the beam of ${decoder}, ranked by their best order; the probabilities of all orders found are added up.`
+      : `${decoder} finds a single set; these are the sets of the label decoder alone (${alternatives.decoder}).`;
   headings($("sets-head"), ["Set", "Label decoder", ...(withBr ? ["Binary relevance"] : [])]);
   $("sets").replaceChildren(...alternatives.sets.map((one) => {
     const labels = one.labels.length ? one.labels.map((label) => chip(label, null, "")) : ["no label"];
@@ -310,8 +310,8 @@ function showComparison({ comparison }) {
   if (!first) return;
   const [br, sequence] = [first.br_prob !== null, first.sequence_prob !== null];
   const notes = [];
-  if (br) notes.push("binary relevance judges each label alone (the line is its threshold)");
-  if (sequence) notes.push("the label decoder's share is that of its sets that hold the label");
+  if (br) notes.push("binary relevance scores each label independently (the line is its threshold)");
+  if (sequence) notes.push("the label decoder's value is the share of its sets that contain the label");
   if (!br) notes.push("this model has no binary-relevance decoder");
   if (!sequence) notes.push("this model has no label decoder");
   const note = notes.join("; ");
