@@ -14,7 +14,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..system.wording import counted
-from .label_checks import label_warnings, rare_note
+from .label_checks import CHARACTERS, label_warnings, rare_note, unspaced_note
 from .readers import ReadCounts, detect_format, look_at, read_examples, resolve
 from .seen import TextCounter, text_hash
 
@@ -60,6 +60,8 @@ class Examined:
             others = " and ".join(map(repr, self.unread_texts))
             options = shlex.join(word for name in names for word in ("--text", name))
             yield f"the column {others} also holds texts, which are not read; to join them: {options}"
+        if unspaced := unspaced_note(counts.unspaced, counts.examples):
+            yield unspaced
         yield from label_warnings(self.labels, self.options.label_separator if counts.cells else None)
         if found["conflicting"]:
             one_each = sum(self.labels.values()) <= counts.examples
@@ -99,6 +101,7 @@ class Examined:
             if (value := getattr(self.asked, key)) != getattr(default, key):
                 words += ["--set", f"data.{key}={value}"]
         words += ["--skip-bad"] if self.counts.skipped else []
+        words += ["--set", CHARACTERS] if unspaced_note(self.counts.unspaced, self.counts.examples) else []
         return shlex.join([*words, "--out", f"runs/{Path(self.path).name.split('.')[0]}"])
 
     def to_json(self) -> dict[str, Any]:
@@ -131,7 +134,8 @@ class Examined:
         if self.delimiter is not None:
             kind.append(f"cells separated by {NAMES_OF_DELIMITERS.get(self.delimiter, repr(self.delimiter))}")
         if self.encoding is not None:
-            kind.append(f"encoding {'UTF-8' if self.encoding.startswith('utf-8') else self.encoding.upper()}")
+            name = self.encoding.removesuffix("-sig")
+            kind.append(f"encoding {name.upper() if name.startswith('utf') else name}")
         if self.sheet is not None:
             kind.append(f"sheet {self.sheet!r}")
         yield ", ".join([*kind, counted(facts["rows"], "row")])

@@ -15,6 +15,7 @@ RARE = 3  # examples; a label with fewer is hardly learned
 NEAR_LENGTH = 6  # letters: shorter names that differ in one are seldom mistakes
 MISTYPED = 0.1  # a mistyped name has at most this share of the examples of the right one
 MOST_COMPARED = 20_000  # labels
+CHARACTERS = "model.encoder_options.chars=5"  # a setting that reads texts without words
 _JOINTS = re.compile(r"[\s_\-./]+")
 
 
@@ -55,6 +56,14 @@ def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator
     if near := near_names(counts):
         pairs = counted(len(near), "label differs from a far", "labels differ from a far")
         yield f"{pairs} more frequent label in one letter ({_shown(near)}); correct the spelling if it is a mistake"
+
+
+def unspaced_note(unspaced: int, examples: int) -> str | None:
+    """How to read texts whose words stand without blanks between them."""
+    if 2 * unspaced < examples or not unspaced:
+        return None
+    texts = f"warning: {counted(unspaced, 'text has', 'texts have')} no blanks between words"
+    return f"{texts}; read them as character n-grams with --set {CHARACTERS}"
 
 
 def rare_note(counts: Mapping[str, int]) -> str | None:

@@ -16,7 +16,7 @@ from ..config import Config
 from ..data.corpus import Corpus, encode_corpora
 from ..data.featurizers import Featurizer, bag_part, feature_count
 from ..data.inputs import Input, as_examples
-from ..data.label_checks import label_warnings, rare_note
+from ..data.label_checks import label_warnings, rare_note, unspaced_note
 from ..data.labels import LabelVocabulary
 from ..data.readers import FOLDER_FORMATS, ReadCounts, check_examples, companions, detect_format, read_examples
 from ..data.seen import TextCounter
@@ -240,6 +240,9 @@ def _notes(provenance: dict[str, Any], config: Config, labels: LabelVocabulary, 
     label_counts = dict(zip(labels.names, labels.counts, strict=True))
     passes.counts.recognised = None  # has been said when the columns were chosen
     notes = [*passes.counts.notes()]
+    reads_words = encoder_options(config).model_dump().get("chars") == 0
+    if reads_words and (unspaced := unspaced_note(passes.counts.unspaced, passes.counts.examples)):
+        notes.append(unspaced)
     notes += label_warnings(label_counts, config.data.label_separator if passes.counts.cells else None)
     notes += _notes_of_counts(provenance, config, labels)
     if rare := rare_note(label_counts):

@@ -170,6 +170,9 @@ def test_texts_without_blanks_between_words_are_texts(tmp_path: Path) -> None:
     rows = ["今天新闻报道出口关税货物,贸易;法院", "今天新闻报道伪造诈骗法院,法院", "今天新闻报道粮食小麦收获,贸易"]
     found = label_sets(write(tmp_path / "a.csv", "\n".join(["内容,标签", *rows])))
     assert found == [("贸易", "法院"), ("法院",), ("贸易",)]
+    content = examine(tmp_path / "a.csv", DataConfig(), [])
+    assert "3 texts have no blanks between words; read them as character n-grams" in "\n".join(content.remarks())
+    assert "--set model.encoder_options.chars=5" in content.command()
 
 
 @pytest.mark.parametrize("cells", ["fish;sea", "sea;fish"])

@@ -97,8 +97,8 @@ BAD_TEXT = [
     ("d.csv", b"text,x\na,1\nb,2\n", r", line 3: the column 'x' holds '2', expected 0 or 1", {"label_columns": ["x"]}),
     (
         "d.csv",
-        b"text,x\na,perhaps\n",
-        r", line 2: the column 'x' holds 'perhaps', expected 0 or 1",
+        b"text,x\na,maybe\n",
+        r", line 2: the column 'x' holds 'maybe', expected 0 or 1",
         {"label_columns": ["*"]},
     ),
     (

@@ -22,6 +22,8 @@ LARGEST_LIST_CELL = 1 << 20  # characters of a cell that is looked at as a list
 # What separates labels and terms in lines of text. A no-break space does not: it is part of a name.
 BLANKS = " \t\v\f\r\n"
 _BLANKS = re.compile(f"[{BLANKS}]+")
+# Chinese, Japanese, Thai, Lao, Burmese and Khmer, which put no blanks between words
+UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _QUOTED = r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\""
 # a list, tuple or set of Python, as pandas and NumPy write one; at least one name, since {} and () say nothing
 _ITEMS = rf"\s*+(?:(?:{_QUOTED})\s*+,?+\s*+)++"
@@ -61,7 +63,13 @@ def checked(
     counts.unknown += example.labels is not None and example.unknown is None
     counts.unlabelled += example.labels == () and example.unknown is not None
     counts.repeated_labels += repeated
+    counts.unspaced += example.text is not None and is_unspaced(example.text)
     return example
+
+
+def is_unspaced(text: str) -> bool:
+    """Whether most of it is of a script without blanks between words."""
+    return not text.isascii() and 2 * len(UNSPACED.findall(text)) > len(text)
 
 
 def _names(

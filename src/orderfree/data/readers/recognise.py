@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...config import DataConfig
-from .checks import listed_labels
+from .checks import UNSPACED, listed_labels
 from .source import Source
 
 TEXT_NAMES = {
@@ -41,7 +41,6 @@ FLAGS = {  # cells of 0/1 columns
     "yes": True,
 }
 _UNNAMED = re.compile(r"(column \d+)?\s*")
-_NO_BLANKS = re.compile("[\u3040-\u30ff\u3400-\u9fff]")  # of Chinese and Japanese
 OFTEN = 0.2  # share of cells a separator stands in, where names seldom recur because there are few rows
 
 
@@ -202,7 +201,7 @@ def _words(cells: Sequence[Any]) -> float:
 
 def word_count(text: str) -> float:
     """Words between blanks; two characters of a script without blanks are about a word."""
-    return len(_NO_BLANKS.sub("", text).split()) + len(_NO_BLANKS.findall(text)) / 2
+    return len(UNSPACED.sub("", text).split()) + len(UNSPACED.findall(text)) / 2
 
 
 def _is_flag(cells: Sequence[Any]) -> bool:

@@ -50,6 +50,7 @@ class ReadCounts:
     repeated_labels: int = 0  # examples that named a label more than once
     cleaned_labels: int = 0  # examples with a label that had blanks around it or was not in Unicode's composed form
     empty_texts: int = 0
+    unspaced: int = 0  # texts of a script without blanks between words
     unlabelled: int = 0  # examples that say they have no label
     unknown: int = 0  # examples that say nothing is known of their labels
     skipped: int = 0  # examples that were damaged and left out, where that is allowed
