@@ -44,7 +44,9 @@ def load_config(
     settings over it, complete and checked; all problems in one error. `plugins`: modules that register parts."""
     load_plugins(plugins)
     if preset is not None and path is not None:
-        raise ConfigError("a preset and a config file both say everything; give one, and --set for the rest.")
+        raise ConfigError(
+            "a preset and a config file each define all settings; give one of them, and change single keys with --set."
+        )
     raw = read_yaml(path) if path is not None else _preset(preset or DEFAULT_PRESET)
     given: dict[str, Any] = {}
     for setting in settings or []:

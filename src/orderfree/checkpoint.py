@@ -82,7 +82,7 @@ class TrainedModel:
         for part, print in self.provenance.get("data", {}).items():
             if own == print:
                 raise DataError(
-                    f"is the {part} file of this model, and no promise about new data can rest on it; give labelled "
+                    f"is the {part} file of this model, so it cannot support a promise about new data; give labelled "
                     "examples that the model has not seen (`orderfree split` sets some aside before training).",
                     path,
                 )

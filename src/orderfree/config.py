@@ -46,9 +46,12 @@ class BagOptions(Section):
         description="frozen sentence embedding beside the terms: mpnet (from its packages), a directory with a "
         "Hugging Face encoder, an installed package that holds one, or its name on the Hub",
     )
-    embedding_weight: Annotated[float, Field(gt=0)] = Field(0.5, description="length of the embedding; of words: 1")
+    embedding_weight: Annotated[float, Field(gt=0)] = Field(
+        0.5, description="length (norm) of the embedding; that of the words is 1"
+    )
     embedding_precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto", description="of the embedding's products; auto: bfloat16 where the processor is faster at it"
+        "auto",
+        description="precision of the embedding's products; auto: bfloat16 where the processor is faster with it",
     )
     embedding_tokens: PositiveInt = Field(192, description="tokens of a text that are embedded")
 
@@ -60,16 +63,22 @@ class DataConfig(Section):
         "hdf5, tfrecord, sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
     encoding: str | None = Field(None, description="encoding of text files; null: recognised, else UTF-8")
-    delimiter: str | None = Field(None, min_length=1, max_length=1, description="between CSV cells; null: recognised")
+    delimiter: str | None = Field(
+        None, min_length=1, max_length=1, description="delimiter between CSV cells; null: recognised"
+    )
     text_field: str = Field("text", description="field or column of the text; unless set, recognised in tables")
-    more_text_fields: list[str] = Field(default_factory=list, description="further ones, joined to it in this order")
+    more_text_fields: list[str] = Field(
+        default_factory=list, description="further text columns, joined to the first in this order"
+    )
     labels_field: str = Field("labels", description="field or column of the labels; unless set, recognised in tables")
     unknown_field: str = Field(
         "unknown",
         description="name of the optional field or column with labels an example may or may not have: not trained on",
     )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
-    label_separator: str = Field(",", min_length=1, description="between labels of one cell; unless set, recognised")
+    label_separator: str = Field(
+        ",", min_length=1, description="separator between the labels of one cell; unless set, recognised"
+    )
     label_case: Literal["keep", "lower", "upper"] = Field(
         "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
     )
@@ -96,14 +105,16 @@ class DataConfig(Section):
         description="share of the training file held out (stratified by label) when no validation file is given",
     )
     max_words: PositiveInt = Field(500, description="longer texts are truncated to this many words, and counted")
-    vocabulary_size: PositiveInt = Field(50_000, description="most words or terms that are kept")
+    vocabulary_size: PositiveInt = Field(50_000, description="maximum number of words or terms")
     min_count: PositiveInt = Field(1, description="rarer words are dropped; terms: those in fewer documents")
-    lowercase: bool = Field(True, description="read all text in lower case")
+    lowercase: bool = Field(True, description="lowercase all text")
     sample_rate: Annotated[int, Field(ge=2000, le=768_000)] = Field(
         16_000, description="sounds of another rate are resampled to this many samples a second"
     )
-    mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="bands a sound is described by")
-    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(0.2, description="seconds of sound in one vector")
+    mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="number of mel bands that describe a sound")
+    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
+        0.2, description="length of the window that one vector describes, in seconds"
+    )
     vggish: str | None = Field(
         None, description="file of VGGish weights: sounds are then described by its embeddings; null: by mel bands"
     )
@@ -150,8 +161,10 @@ class ObjectiveConfig(Section):
     second: str | None = Field(
         None, description="objective trained beside it, on the same decoder or the one it stands on (seq2set)"
     )
-    second_options: dict[str, Any] = Field(default_factory=dict, description="options of that second objective")
-    second_weight: Annotated[float, Field(gt=0)] = Field(1.0, description="its weight in the sum of losses")
+    second_options: dict[str, Any] = Field(default_factory=dict, description="options of the second objective")
+    second_weight: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="weight of the second objective in the sum of losses"
+    )
     br_weight: Annotated[float, Field(ge=0)] = Field(
         1.0, description="lambda of Eq. 12, weight of binary relevance; 0: no binary-relevance decoder"
     )
@@ -203,7 +216,7 @@ class TrainingConfig(Section):
         description="validate with every decoder, for learning curves; else with joint (or the only one) and br",
     )
     patience: PositiveInt | None = Field(
-        10, description="end after this many validations without a better one; null: never"
+        10, description="stop after this many validations without improvement; null: never"
     )
     select_metric: METRICS = Field(
         "micro_f1", description="validation metric that picks the checkpoint to keep, and the default way to decode"
@@ -247,7 +260,8 @@ class DecodingConfig(Section):
         description="joint decoding seeks the highest P_path * P_br^br_power; 1: Eq. 16, 0: the label decoder",
     )
     br_threshold: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="probability at which binary relevance says yes; null: chosen on validation for each metric"
+        None,
+        description="threshold for binary-relevance probabilities; null: chosen on validation data for each metric",
     )
     batch_size: BatchSize = Field(128, description="inputs decoded together")
 

@@ -260,7 +260,7 @@ class Predictor:
     def set_log_prob(self, inputs: Iterable[Input], sets: Iterable[Collection[str]]) -> np.ndarray:
         """(N,) log P(set | x) of the label decoder, whatever the order: one set of label names for each example."""
         if "beam" not in self.decoders:
-            raise OrderfreeError("this model has no label decoder, and so no probability of a set as a whole.")
+            raise OrderfreeError("this model has no label decoder, so it cannot give the probability of a whole set.")
         wanted = iter(sets)
         rows = [np.zeros(0, dtype=np.float32)]
         for chunk, decode_input in self.batches(inputs):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHOWN = 20  # rows of the table; --out holds all of them
 FOLDS = 5
 LEARNED = (
-    "was trained on this very file and believes what it has learned, errors too; leave out --model, and examples are "
+    "was trained on this very file and reproduces its label errors; leave out --model, and examples are "
     "judged by classifiers that have not seen them"
 )
 CELL = 40  # characters of a text in it

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 from ..errors import OrderfreeError
 from ..system.wording import counted
 
+FEW = 100  # validation examples whose scores say little
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")  # whose rows are read by people, with all their columns
 
 
@@ -45,11 +46,12 @@ def expectation(trained: TrainedModel) -> str:
     precision, recall = (of_hundred(default["scores"][f"micro_{kind}"]) for kind in ("precision", "recall"))
     chosen = f"chosen for {trained.config.training.select_metric}"
     how = "set by decoding.decoder" if trained.config.decoding.decoder is not None else chosen
+    few = "; with so few examples these numbers are rough" if trained.provenance["valid_examples"] < FEW else ""
     return (
         f"What to expect: about {precision} of 100 predicted labels are right, and about {recall} of 100 true labels "
         f"are found (decoder {default['search']}, {how}; measured on the "
         f"{counted(trained.provenance['valid_examples'], 'validation example')} that also determined these choices, "
-        "so scores on new data are slightly lower)."
+        f"so scores on new data are slightly lower{few})."
     )
 
 
