@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 from ..errors import OrderfreeError
 from ..system.wording import counted
+from .common import say
 
 FEW = 100  # validation examples whose scores say little
+UNSEEN_SHOWN = 10  # labels that a model does not know
 TABLES = (".csv", ".tsv", ".xlsx", ".parquet")  # whose rows are read by people, with all their columns
 
 
@@ -65,6 +67,19 @@ def next_command(run: Path, train_file: Path) -> str:
     table = suffix.removesuffix(".gz") in TABLES
     kept = ["--keep-columns", "--out", f"tagged{suffix}"] if table else []
     return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix, *kept])}"
+
+
+def warn_of_unseen_labels(unseen: list[str], known: list[str]) -> None:
+    from ..data.label_checks import spelling_note
+
+    if not unseen:
+        return
+    these = counted(len(unseen), "label does", "labels do")
+    more = ", …" * (len(unseen) > UNSEEN_SHOWN)
+    names = ", ".join(unseen[:UNSEEN_SHOWN]) + more
+    say(f"warning: {these} not occur in training, so every occurrence counts as missed: {names}")
+    if note := spelling_note(unseen, set(known)):
+        say(f"warning: {note}")
 
 
 def refuse_more(alternatives: bool, candidates: float | None, abstain_below: float | None, kind: str) -> None:

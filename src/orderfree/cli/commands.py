@@ -11,7 +11,7 @@ import typer
 
 from ..errors import OrderfreeError
 from ..system.wording import counted
-from .closing import expectation, next_command
+from .closing import expectation, next_command, warn_of_unseen_labels
 from .common import (
     AsJson,
     ConfigFile,
@@ -146,10 +146,7 @@ def evaluate(
     if report is not None:
         write_run_report(report, run, found, predictor, f"orderfree evaluate {run} {found['data']} --report {report}")
     warn_of_own_examples(run, predictor, test_file)
-    if found["unseen_labels"]:
-        names = ", ".join(found["unseen_labels"][:10])
-        unseen = counted(len(found["unseen_labels"]), "label does", "labels do")
-        say(f"warning: {unseen} not occur in training, so every occurrence counts as missed: {names}")
+    warn_of_unseen_labels(found["unseen_labels"], predictor.labels.names)
     if found["truncated"]:
         cut = counted(found["truncated"], "text was", "texts were")
         say(f"{cut} truncated to {predictor.trained.config.data.max_words:,} words")

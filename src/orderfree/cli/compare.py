@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from .closing import warn_of_unseen_labels
 from .common import (
     AsJson,
     Decode,
@@ -65,8 +66,7 @@ def compare(
     retrained = None if numbers is None else _retrained(opened, numbers, train or [], valid)
     judged = compare_runs(opened, examples, decode, retrained)
     found = {"data": str(data), "paths": [str(run) for run in runs], "seeds": numbers, **judged}
-    if found["unseen_labels"]:
-        say(f"warning: {len(found['unseen_labels'])} label(s) no run has seen in training count as misses")
+    warn_of_unseen_labels(found["unseen_labels"], [name for one in opened.values() for name in one.labels.names])
     if out is not None:
         from ..report.comparison_page import write_comparison
 

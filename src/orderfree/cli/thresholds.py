@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import OrderfreeError
+from .closing import warn_of_unseen_labels
 from .common import (
     AsJson,
     Format,
@@ -111,6 +112,8 @@ def _found(
         named = predictor.trained.decisions.named
         found[goal] = promise if wanted[0] == CANDIDATES else replace(named[goal], promise=promise)
     warn_of_own_examples(run, predictor, data_file)
+    own = set(predictor.labels.names)
+    warn_of_unseen_labels(sorted({name for one in examples for name in one.labels or ()} - own), [*own])
     return found, examples
 
 

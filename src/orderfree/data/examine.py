@@ -14,7 +14,7 @@ import numpy as np
 
 from ..config import DataConfig
 from ..system.wording import counted
-from .label_checks import CHARACTERS, label_warnings, rare_note, unspaced_note
+from .label_checks import CHARACTERS, forgotten_separator, label_warnings, rare_note, unspaced_note
 from .readers import ReadCounts, detect_format, look_at, read_examples, resolve
 from .seen import TextCounter, text_hash
 
@@ -94,8 +94,10 @@ class Examined:
             words += [word for name in (own.text_field, *own.more_text_fields) for word in ("--text", name)]
         if own.labels_field != default.labels_field:
             words += ["--labels", own.labels_field]
-        if own.label_separator != default.label_separator:
-            words += ["--separator", own.label_separator.replace("\n", "\\n").replace("\t", "\\t")]
+        forgotten = forgotten_separator(self.labels, own.label_separator) if self.counts.cells else None
+        separator = forgotten or own.label_separator
+        if separator != default.label_separator:
+            words += ["--separator", separator.replace("\n", "\\n").replace("\t", "\\t")]
         words += ["--format", self.asked.format] if self.asked.format != default.format else []
         for key in SET_BY_HAND:
             if (value := getattr(self.asked, key)) != getattr(default, key):

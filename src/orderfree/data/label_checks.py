@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ..system.wording import counted
 
@@ -22,11 +22,12 @@ _JOINTS = re.compile(r"[\s_\-./]+")
 def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator[str]:
     """One sentence for each kind of mistake, with the setting that repairs it. `separator`: what cells of the file were
     split at; None where it holds lists."""
-    if separator is not None and (other := forgotten_separator(counts, separator)):
-        example = next(name for name in counts if other in name)
+    joined = None if separator is None else forgotten_separator(counts, separator)
+    if joined:
+        example = next(name for name in counts if joined in name)
         yield (
-            f"warning: labels such as {example!r} look like several labels joined by {other!r}; split them with "
-            f'--separator "{other}" (data.label_separator)'
+            f"warning: labels such as {example!r} look like several labels joined by {joined!r}; split them with "
+            f'--separator "{joined}" (data.label_separator)'
         )
     elif separator is not None and other_blanks(counts, separator):
         yield (
@@ -53,9 +54,22 @@ def label_warnings(counts: Mapping[str, int], separator: str | None) -> Iterator
             f"warning: {sum(map(len, twins)):,} labels differ from another label only in blanks or punctuation "
             f"({_shown(twins)}); correct them in the file"
         )
-    if near := near_names(counts):
+    if not joined and (near := near_names(counts)):
         pairs = counted(len(near), "label differs from a far", "labels differ from a far")
         yield f"{pairs} more frequent label in one letter ({_shown(near)}); correct the spelling if it is a mistake"
+
+
+def spelling_note(unseen: Iterable[str], known: Collection[str]) -> str | None:
+    """Why labels of a file may be none of a model: they are several in one, or written in another case."""
+    folded = {name.casefold() for name in known}
+    for name in unseen:
+        for separator in SEPARATORS:
+            parts = [part.strip() for part in name.split(separator)]
+            if len(parts) > 1 and all(part in known for part in parts):
+                return f"{name!r} looks like several labels; split such labels with --separator {separator!r}"
+        if name.casefold() in folded:
+            return f"{name!r} differs from a label of the model only in case; write it in the same way"
+    return None
 
 
 def unspaced_note(unspaced: int, examples: int) -> str | None:
@@ -156,7 +170,7 @@ def _are_near(one: str, other: str) -> bool:
         return True
     places = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
     if len(places) == 1:
-        return True
+        return not (one[places[0]].isupper() and other[places[0]].isupper())  # math.CO and math.LO are codes
     return len(places) == 2 and places[1] == places[0] + 1 and one[places[0]] == other[places[1]]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from orderfree.config import DataConfig
 from orderfree.data.hierarchy import Hierarchy
-from orderfree.data.label_checks import label_warnings
+from orderfree.data.label_checks import label_warnings, spelling_note
 from orderfree.data.readers import ReadCounts, read_examples
 from orderfree.data.readers.checks import cell_labels, split_labels
 from orderfree.data.seen import MOST, SeenTexts, TextCounter
@@ -134,6 +134,15 @@ def test_a_forgotten_separator_and_case_twins_are_warned_about() -> None:
     assert not list(label_warnings(dict.fromkeys(["a;b", "b;c", "a;c", "a"], 5), None)), "lists have no separator"
     assert not list(label_warnings(dict.fromkeys(["AT&T; Inc", "x; y", "z"], 5), ","))
     assert not list(label_warnings(dict.fromkeys(["a", "b", "c"], 5), ","))
+
+
+def test_labels_that_a_model_spells_otherwise() -> None:
+    known = {"fish", "sea", "Red Fish"}
+    assert "'fish;sea' looks like several labels; split such labels with --separator ';'" in str(
+        spelling_note(["other", "fish;sea"], known)
+    )
+    assert "'red fish' differs from a label of the model only in case" in str(spelling_note(["red fish"], known))
+    assert spelling_note(["whale", "fish;whale", "fish;"], known) is None
 
 
 def test_skipped_rows_do_not_renumber_the_others(tmp_path: Path) -> None:

@@ -135,8 +135,11 @@ def test_check_says_what_is_wrong_where_nothing_can_be_read(tmp_path: Path) -> N
 )
 def test_check_remarks_on_cells_that_should_be_split(tmp_path: Path, cells: str, warning: str) -> None:
     rows = "".join(f'{text},"{cell.replace("_", " ")}"\n' for text, cell in zip(TEXTS, cells.split() * 3, strict=True))
-    said = remarks(write(tmp_path / "a.csv", "text,labels\n" + rows))
+    found = examine(write(tmp_path / "a.csv", "text,labels\n" + rows), DataConfig(), [])
+    said = "\n".join(found.remarks())
     assert warning in said
+    if warning.startswith("--separator"):
+        assert warning.replace('"', "'") in found.command()
     assert "blanks separate the labels" not in said
 
 
@@ -148,7 +151,17 @@ def test_tuples_and_sets_of_python_are_read(tmp_path: Path, cells: str) -> None:
 
 
 def test_check_remarks_on_mistyped_labels_and_not_on_codes(tmp_path: Path) -> None:
-    codes = {"math.CO": 30, "math.LO": 20, "biology": 40, "biologgy": 1, "K08.11": 50, "K08.12": 1, "arts": 9, "art": 1}
+    codes = {
+        "math.CO": 30,
+        "math.LO": 20,
+        "math.IT": 300,
+        "biology": 40,
+        "biologgy": 1,
+        "K08.11": 50,
+        "K08.12": 1,
+        "arts": 9,
+        "art": 1,
+    }
     rows = "".join(f"text {n} of {code},{code}\n" for code, count in codes.items() for n in range(count))
     said = remarks(write(tmp_path / "a.csv", "text,labels\n" + rows))
     assert "1 label differs from a far more frequent label in one letter (biologgy, biology)" in said
