@@ -73,7 +73,7 @@ class Page:
         return self.shows(by)
 
     def shows(self, by: str = "") -> Page:
-        self.until(lambda: f", by {by}" in self.find("status").text and not self.busy)
+        self.until(lambda: f"decoder {by}" in self.find("status").text and not self.busy)
         return self
 
     @property
@@ -328,7 +328,7 @@ def test_words_are_marked_by_attention_where_they_stand(browser: Any) -> None:
         page.predict()
         assert page.texts("#words mark") == ["𝒳", "two", "red", "fish"]
         assert page.texts("#words-choice label")[-1].endswith("stop")
-        assert "attention of each step" in page.find("words-note").text
+        assert "attention at each step" in page.find("words-note").text
 
 
 def test_a_model_of_binary_relevance_only(browser: Any) -> None:
@@ -336,7 +336,7 @@ def test_a_model_of_binary_relevance_only(browser: Any) -> None:
         page = Page(browser, url).ready().type(TEXT).predict("br")
         assert not page.find("steps-section").is_displayed()
         assert not page.find("sets-section").is_displayed()
-        assert "sees the text as a whole" in page.find("words-note").text
+        assert "reads the text as a whole" in page.find("words-note").text
         assert page.unfold().texts("#compare-head th") == ["Label", "Binary relevance"]
 
 

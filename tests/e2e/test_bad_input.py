@@ -67,7 +67,7 @@ CASES: dict[str, tuple[str, str | bytes, list[str]]] = {
     "an empty label": ("a.jsonl", rows(5, labels=["one", " "]), ["line 5", "label '' is empty"]),
     "a control character": ("a.jsonl", rows(5, labels=["o\nne"]), ["line 5", "'o\\nne'", "control character"]),
     "half a character": ("a.jsonl", rows(5, text="\ud800"), ["line 5", "'text'", "half a character"]),
-    "an unknown name": ("a.foo", rows(5), ["does not tell the format", "--format", "jsonl"]),
+    "an unknown name": ("a.foo", rows(5), ["does not tell its format", "--format", "jsonl"]),
     "a cut gzip file": ("a.jsonl.gz", gzip.compress(rows(500).encode())[:-50], ["gzip file is damaged or cut off"]),
     "no gzip file": ("a.jsonl.gz", rows(5), ["gzip file is damaged"]),
     "CSV without the column": ("a.csv", "txet,labels\na,b\n", ["line 1", "'text' is missing", "Did you mean 'txet'"]),
@@ -273,7 +273,7 @@ def test_bad_splits(cli: Cli, toy: Toy, tmp_path: Path) -> None:
     cli(*split(["a.csv", "b.csv"], "nan", 0.5)).refused("expected positive shares")
     cli(*split(["a.csv", "b.csv"], 1.0)).refused("2 --out and 1 --fraction", "same number")
     cli(*split(["a.csv", "a.csv"], 0.5, 0.5)).refused(tmp_path / "a.csv", "named twice")
-    cli(*split(["a.csv", "b.foo"], 0.5, 0.5)).refused(tmp_path / "b.foo", "does not tell the format")
+    cli(*split(["a.csv", "b.foo"], 0.5, 0.5)).refused(tmp_path / "b.foo", "does not tell its format")
     cli(*split(["a.csv", "b.csv"], 0.9999, 0.0001)).refused(tmp_path / "b.csv", "larger --fraction")
     cli(*split(["a.csv", "b.libsvm"], 0.5, 0.5)).refused("libsvm files hold sparse features", "another format")
     assert files_below(tmp_path) == []

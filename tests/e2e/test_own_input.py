@@ -226,10 +226,10 @@ def test_what_is_left_out_or_repeated_is_said(cli: Cli, toy: Toy, model: Path, t
     messy.write_text("\n".join([*lines, lines[0], "oops"]), encoding="utf-8")
     parts = ["--out", tmp_path / "a.jsonl", "--out", tmp_path / "b.jsonl", "--fraction", 0.5, "--fraction", 0.5]
     ended: Ended = cli("split", messy, *parts, "--set", "data.skip_bad=true").worked()
-    assert "1 examples are damaged and were left out" in ended.err
+    assert "1 damaged example was left out" in ended.err
     ended = cli("train", messy, "--out", tmp_path / "run", "--skip-bad", *SETTINGS).worked()
     assert "1 example repeats an earlier text of the training file" in ended.err
-    assert "1 examples are damaged and were left out" in ended.err
+    assert "1 damaged example was left out" in ended.err
     ended = cli("evaluate", tmp_path / "run", toy.train).worked()
     assert "200 texts also occur in the training file" in ended.err
     shown = json.loads(cli("inspect", tmp_path / "run", "--json").worked().out)["provenance"]["texts"]
@@ -239,4 +239,4 @@ def test_what_is_left_out_or_repeated_is_said(cli: Cli, toy: Toy, model: Path, t
 def test_labels_of_which_nothing_is_known(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "null.jsonl"
     path.write_text('{"text": "x", "labels": null}\n' * 5, encoding="utf-8")
-    cli("train", path, "--out", tmp_path / "run").refused(path, "5 of its 5 examples", "null")
+    cli("train", path, "--out", tmp_path / "run").refused(path, "5 of 5 examples have unknown labels", "null")

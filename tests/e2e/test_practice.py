@@ -115,7 +115,7 @@ def test_features_go_there_and_back(cli: Cli, tmp_path: Path) -> None:
 
 def test_conversions_that_cannot_be(cli: Cli, toy: Toy, tmp_path: Path) -> None:
     cli("convert", toy.test, tmp_path / "a.npz").refused("npz files hold dense features")
-    cli("convert", toy.test, tmp_path / "a.foo").refused("does not tell the format")
+    cli("convert", toy.test, tmp_path / "a.foo").refused("does not tell its format")
     cli("convert", toy.test, toy.train).refused("already exists")
     cli("convert", toy.test, "-").refused("--out-format")
     cli("convert", tmp_path / "no.csv", tmp_path / "a.jsonl").refused("no such file")

@@ -277,7 +277,7 @@ def test_presets_that_are_refused(tmp_path: Path) -> None:
     ):
         load_config(None, None, "fats")
     (tmp_path / "own.yaml").write_text("seed: 2\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="give one, and --set"):
+    with pytest.raises(ConfigError, match="give one of them, and change single keys with --set"):
         load_config(tmp_path / "own.yaml", None, "fast")
 
 

@@ -72,7 +72,7 @@ def serve(
         predictor, data = open_run(run, settings, None)
         texts = [] if examples is None else _first_texts(examples, data)
         app = create_app(predictor, run.resolve().name, limits, token, log_texts, texts)
-        print(f"Serving {run} at {address_of(listener)}; /docs there describes it, Ctrl-C stops it.", flush=True)
+        print(f"Serving {run} at {address_of(listener)} (API description: /docs). Stop with Ctrl-C.", flush=True)
         ended_well = run_server(app, listener, limits)
     if not ended_well:
         raise typer.Exit(1)  # the log has said why

@@ -80,7 +80,7 @@ def _kind_of(path: str, kept: KeptRows) -> str:
         return "jsonl" if kept.delimiter is None else "csv"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix not in KINDS:
-        raise ConfigError(f"--out {path}: its name does not tell the format; expected {', '.join(KINDS)}.")
+        raise ConfigError(f"--out {path}: the file name does not tell its format; expected {', '.join(KINDS)}.")
     return KINDS[suffix]
 
 

@@ -65,7 +65,8 @@ def _range(interval: list[float] | None) -> str:
 
 def goals(decoders: dict[str, dict[str, float]], recommended: str) -> list[dict[str, Any]]:
     """The recommended decision, and those for another goal whose numbers are not the same, each with what it gives."""
-    names = {recommended: "recommended"} | {
+    goal = GOALS.get(recommended.removeprefix(BEST))
+    names = {recommended: f"recommended: {goal}" if goal else "recommended"} | {
         BEST + metric: words for metric, words in GOALS.items() if BEST + metric != recommended
     }
     rows = [

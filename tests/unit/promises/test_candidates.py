@@ -163,7 +163,7 @@ def test_the_report_shows_promises_lists_and_what_is_answered(predictor: Predict
     promises = {name: made.sentence for name, made in predictor.trained.decisions.promises.items()}
     page = render(found, [], {"promises": promises})
     assert promises["candidates=0.8"] in page
-    assert "Sets of which one is the true one, as promised at 80 %" in page
+    assert "One of these sets is the true one, with a probability of 80 %:" in page
     assert page.count('<strong class="doubtful">') == sum(e["possible"]["doubtful"] for e in found["examples_shown"])
     assert "Quality of the examples answered" in page
     assert "Share of predicted sets that were exactly right" in page

@@ -198,7 +198,7 @@ def test_whether_probabilities_are_right_is_said_drawn_and_counted(page):
 def test_without_probabilities_nothing_is_said_about_them(missing):
     without = {name: value for name, value in EVALUATION.items() if name != "calibration"}
     page = render({**without, **missing}, HISTORY, CARD)
-    assert "Are the probabilities right?" not in page
+    assert "Are the probabilities calibrated?" not in page
     assert headings(page) == [key for key in SECTIONS if key != "calibration"]
 
 

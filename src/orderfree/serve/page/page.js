@@ -150,7 +150,7 @@ function show() {
   const labels = answer.prediction.labels;
   const many = labels.length === 1 ? "1 label" : `${labels.length} labels`;
   const names = element("span", { class: "unseen" }, `: ${labels.join(", ")}`);
-  $("status").replaceChildren(`${labels.length ? many : "No labels"}, by ${answer.decoder}`, ...(labels.length ? [names] : []));
+  $("status").replaceChildren(`${labels.length ? many : "No labels"} · decoder ${answer.decoder}`, ...(labels.length ? [names] : []));
 }
 
 function showSet({ prediction, comparison, caveat }) {
@@ -223,7 +223,10 @@ function showWordChoices(answer) {
   const choices = attended.length
     ? attended.map((step, place) => ({ name: `${place + 1}. ${step.taken ?? "stop"}`, attention: step.attention }))
     : (answer.word_weights ?? []).map((one) => ({ name: one.label, words: one.words }));
-  $("words-note").textContent = wordsNote(answer, attended.length > 0, choices.length);
+  const marks = attended.length > 0 || choices.some((one) => one.words.length);
+  $("words-note").textContent = marks || !choices.length
+    ? wordsNote(answer, attended.length > 0, choices.length)
+    : "No word of the text counts for these labels.";
   const legend = $("words-choice").firstElementChild;
   $("words-choice").replaceChildren(legend, ...choices.map((choice, place) => {
     const radio = element("input", { type: "radio", name: "whose", checked: place === 0 });
