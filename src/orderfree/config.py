@@ -46,12 +46,9 @@ class BagOptions(Section):
         description="frozen sentence embedding beside the terms: mpnet (from its packages), a directory with a "
         "Hugging Face encoder, an installed package that holds one, or its name on the Hub",
     )
-    embedding_weight: Annotated[float, Field(gt=0)] = Field(
-        0.5, description="length (norm) of the embedding; that of the words is 1"
-    )
+    embedding_weight: Annotated[float, Field(gt=0)] = Field(0.5, description="length of the embedding; words have 1")
     embedding_precision: Literal["auto", "float32", "bfloat16"] = Field(
-        "auto",
-        description="precision of the embedding's products; auto: bfloat16 where the processor is faster with it",
+        "auto", description="precision of the embedding; auto: bfloat16 where it is faster"
     )
     embedding_tokens: PositiveInt = Field(192, description="tokens of a text that are embedded")
 
@@ -63,22 +60,16 @@ class DataConfig(Section):
         "hdf5, tfrecord, sounds, reuters-sgml, nltk-reuters, lyrl2004; auto: by the file's name",
     )
     encoding: str | None = Field(None, description="encoding of text files; null: recognised, else UTF-8")
-    delimiter: str | None = Field(
-        None, min_length=1, max_length=1, description="delimiter between CSV cells; null: recognised"
-    )
+    delimiter: str | None = Field(None, min_length=1, max_length=1, description="CSV delimiter; null: recognised")
     text_field: str = Field("text", description="field or column of the text; unless set, recognised in tables")
-    more_text_fields: list[str] = Field(
-        default_factory=list, description="further text columns, joined to the first in this order"
-    )
+    more_text_fields: list[str] = Field(default_factory=list, description="further text columns, joined in this order")
     labels_field: str = Field("labels", description="field or column of the labels; unless set, recognised in tables")
     unknown_field: str = Field(
         "unknown",
         description="name of the optional field or column with labels an example may or may not have: not trained on",
     )
     id_field: str = Field("id", description="name of the optional field or column that holds the id")
-    label_separator: str = Field(
-        ",", min_length=1, description="separator between the labels of one cell; unless set, recognised"
-    )
+    label_separator: str = Field(",", min_length=1, description="between the labels of a cell; unless set, recognised")
     label_case: Literal["keep", "lower", "upper"] = Field(
         "keep", description="labels as they are written, or all in lower or upper case: joins those that differ in case"
     )
@@ -88,14 +79,12 @@ class DataConfig(Section):
         "latter is not trained on",
     )
     label_columns: list[str] | None = Field(
-        None,
-        description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others",
+        None, description="CSV/TSV with one 0/1 column per label: the names of these columns, or ['*'] for all others"
     )
     features_field: str = Field("X", description="name of the features in an .npz, HDF5 or Parquet file")
     targets_field: str = Field("Y", description="name of the label array in an .npz or HDF5 file")
     classes: str | None = Field(
-        None,
-        description="class list, for labels that are numbered: a name a line, or CSV with index and display_name",
+        None, description="class list, for labels that are numbered: a name a line, or CSV with index and display_name"
     )
     skip_bad: bool = Field(
         False, description="leave out damaged records, sounds and features, and count them; else stop at the first"
@@ -112,9 +101,7 @@ class DataConfig(Section):
         16_000, description="sounds of another rate are resampled to this many samples a second"
     )
     mel_bands: Annotated[int, Field(gt=0, le=128)] = Field(64, description="number of mel bands that describe a sound")
-    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(
-        0.2, description="length of the window that one vector describes, in seconds"
-    )
+    sound_window: Annotated[float, Field(ge=0.01, le=10)] = Field(0.2, description="seconds of sound per vector")
     vggish: str | None = Field(
         None, description="file of VGGish weights: sounds are then described by its embeddings; null: by mel bands"
     )
@@ -162,9 +149,7 @@ class ObjectiveConfig(Section):
         None, description="objective trained beside it, on the same decoder or the one it stands on (seq2set)"
     )
     second_options: dict[str, Any] = Field(default_factory=dict, description="options of the second objective")
-    second_weight: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="weight of the second objective in the sum of losses"
-    )
+    second_weight: Annotated[float, Field(gt=0)] = Field(1.0, description="weight of the second loss")
     br_weight: Annotated[float, Field(ge=0)] = Field(
         1.0, description="lambda of Eq. 12, weight of binary relevance; 0: no binary-relevance decoder"
     )
@@ -260,8 +245,7 @@ class DecodingConfig(Section):
         description="joint decoding seeks the highest P_path * P_br^br_power; 1: Eq. 16, 0: the label decoder",
     )
     br_threshold: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None,
-        description="threshold for binary-relevance probabilities; null: chosen on validation data for each metric",
+        None, description="threshold of binary relevance; null: chosen on validation for each metric"
     )
     batch_size: BatchSize = Field(128, description="inputs decoded together")
 

@@ -211,7 +211,8 @@ def _vocabularies(
     labels = labels.after(earlier.labels)
     if (bag := bag_part(earlier.featurizer)) is not None:
         bag.neighbours = bag.scorer = None  # those of the earlier data
-    say(f"{len(labels) - len(earlier.labels):,} labels are new; the other {len(earlier.labels):,} keep their weights")
+    new = counted(len(labels) - len(earlier.labels), "label is", "labels are")
+    say(f"{new} new; the other {len(earlier.labels):,} keep their weights")
     return labels, earlier.featurizer
 
 
