@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +70,7 @@ def next_command(run: Path, train_file: Path) -> str:
     return f"Next: {shlex.join(['orderfree', 'predict', str(run), 'new' + suffix, *kept])}"
 
 
-def warn_of_unseen_labels(unseen: list[str], known: list[str]) -> None:
+def warn_of_unseen_labels(unseen: list[str], known: Collection[str]) -> None:
     from ..data.label_checks import spelling_note
 
     if not unseen:

@@ -66,7 +66,7 @@ def compare(
     retrained = None if numbers is None else _retrained(opened, numbers, train or [], valid)
     judged = compare_runs(opened, examples, decode, retrained)
     found = {"data": str(data), "paths": [str(run) for run in runs], "seeds": numbers, **judged}
-    warn_of_unseen_labels(found["unseen_labels"], [name for one in opened.values() for name in one.labels.names])
+    warn_of_unseen_labels(found["unseen_labels"], {name for one in opened.values() for name in one.labels.names})
     if out is not None:
         from ..report.comparison_page import write_comparison
 

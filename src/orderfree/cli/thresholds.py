@@ -113,7 +113,7 @@ def _found(
         found[goal] = promise if wanted[0] == CANDIDATES else replace(named[goal], promise=promise)
     warn_of_own_examples(run, predictor, data_file)
     own = set(predictor.labels.names)
-    warn_of_unseen_labels(sorted({name for one in examples for name in one.labels or ()} - own), [*own])
+    warn_of_unseen_labels(sorted({name for one in examples for name in one.labels or ()} - own), own)
     return found, examples
 
 
