@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ipaddress
 import signal
 import socket
@@ -108,5 +109,7 @@ def run_server(app: FastAPI, listener: socket.socket, limits: ServiceLimits) -> 
     )
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: None)  # uvicorn raises them once more when it is done: that was all
+    gc.collect()
+    gc.freeze()  # collections go through what requests make alone, not through all libraries: others wait meanwhile
     _Server(config, app, connections).run(sockets=[listener])
     return app.state.batcher.failure is None

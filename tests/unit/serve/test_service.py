@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import threading
@@ -20,6 +21,7 @@ from orderfree.errors import OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.report.trace import trace
 from orderfree.serve import app as service
+from orderfree.serve import server
 from orderfree.serve.answers import describe
 from orderfree.serve.app import create_app
 from orderfree.serve.logs import JsonLines
@@ -323,3 +325,18 @@ def test_an_error_nobody_foresaw_is_500_and_does_not_quote_the_text(
     assert line["error"] == "RuntimeError"
     assert line["request_id"] == problem["request_id"]
     assert "secret" not in json.dumps(line)
+
+
+def test_collections_of_garbage_leave_out_what_was_loaded(
+    predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would go through all libraries, several times while a large request is read."""
+    left_out: list[int] = []
+    monkeypatch.setattr(server, "log_as_json", lambda: None)
+    monkeypatch.setattr(server.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(server._Server, "run", lambda *_, **__: left_out.append(gc.get_freeze_count()))
+    limits = ServiceLimits()
+    with server.listen("127.0.0.1", 0, None) as listener:
+        server.run_server(create_app(predictor, "fish", limits), listener, limits)
+    gc.unfreeze()
+    assert left_out[0] > 10_000
