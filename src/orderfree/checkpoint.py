@@ -43,7 +43,7 @@ from .decisions.records import Decisions, NamedThresholds
 from .errors import DataError, MissingLibraryError, ModelDirectoryError, OrderfreeError, out_of_memory
 from .nn.graphs import ENCODER, GraphModel
 from .nn.model import OrderFreeModel
-from .promises.promise import Promise
+from .promises.promise import CANDIDATES, Promise
 from .promises.shift import Reference
 from .system.files import fingerprint, write_json, write_text
 from .system.listed import AGAIN, MANIFEST, ListedFiles, check_files, is_number, is_score, plain_size, read_object
@@ -106,7 +106,7 @@ def save_model(trained: TrainedModel, directory: Path, card: str) -> list[str]:
     write_tensors(directory / WEIGHTS, trained.network.state_dict())
     write_json(directory / "thresholds.json", trained.decisions.to_json())
     write_json(directory / "metrics.json", trained.metrics)
-    promised = "".join(f"- {promise.sentence}\n" for promise in trained.decisions.promises.values())
+    promised = _told(trained.decisions.promises)
     write_text(directory / "README.md", card + (f"\n## Promises\n\n{promised}" if promised else ""))
     names = [name for name in (*FILES, *trained.featurizer.files) if (directory / name).exists()]
     write_manifest(directory, names, trained.decisions)
@@ -135,10 +135,17 @@ def store_thresholds(
     stored = {key: manifest.get(key, {}) | content for key, content in added.items()}
     manifest |= {key: content for key, content in stored.items() if content}
     write_json(directory / MANIFEST, manifest)
-    promises = [entry["promise"] for entry in stored["thresholds"].values() if entry.get("promise")]
-    told = [Promise.from_json(entry).sentence for entry in (*promises, *stored["candidates"].values())]
-    if told:
-        write_text(directory / PROMISES, "# Promises\n\n" + "".join(f"- {sentence}\n" for sentence in told))
+    promises = {name: entry["promise"] for name, entry in stored["thresholds"].items() if entry.get("promise")}
+    promises |= {f"{CANDIDATES}={level}": entry for level, entry in stored["candidates"].items()}
+    if promises:
+        told = _told({name: Promise.from_json(entry) for name, entry in promises.items()})
+        write_text(directory / PROMISES, f"# Promises\n\n{told}")
+    else:
+        (directory / PROMISES).unlink(missing_ok=True)
+
+
+def _told(promises: dict[str, Promise]) -> str:
+    return "".join(f"- `{name}`: {promise.sentence}\n" for name, promise in promises.items())
 
 
 def load_model(directory: Path | str) -> TrainedModel:

@@ -36,6 +36,7 @@ def test_a_recall_is_promised_stored_shown_and_kept(cli: Cli, own_model: Path, c
     card = (own_model / "PROMISES.md").read_text(encoding="utf-8")
     assert card.count(promise.sentence) == card.count("# Promises") == 1
     assert "with confidence 90 %" in card
+    assert "- `recall=0.1`: At least 10 %" in card
 
 
 def test_a_promise_as_json(cli: Cli, own_model: Path, calibration: Path) -> None:

@@ -36,7 +36,8 @@ orderfree predict <this directory> new.jsonl
 ```
 
 Files: `config.json`, `labels.json`, the vocabulary, `model.safetensors`, `thresholds.json`, `metrics.json`;
-`manifest.json` holds their checksums. Loading them runs no code.{remembered}
+`manifest.json` holds their checksums, and the promises that `orderfree thresholds` has made; `PROMISES.md` lists these.
+Loading the files runs no code.{remembered}
 """
 
 
