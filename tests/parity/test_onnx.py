@@ -23,6 +23,7 @@ from orderfree.decisions.records import NamedThresholds
 from orderfree.errors import MissingLibraryError, ModelDirectoryError, OrderfreeError
 from orderfree.inference import Predictor
 from orderfree.metrics.scores import to_matrix
+from orderfree.promises.promise import Promise
 from orderfree.report.examples import evaluate_with_examples as evaluate
 from orderfree.report.trace import trace
 from orderfree.scoring.neighbours import Neighbours
@@ -144,16 +145,20 @@ def test_the_command_and_eight_bits(tmp_path: Path, capsys: pytest.CaptureFixtur
     run, out = tmp_path / "run", tmp_path / "out"
     run.mkdir()
     save_model(made("bilstm", sequence=None), run, "A card.\n")
-    store_thresholds(run, {"careful": NamedThresholds("br", 0.9, 0, "precision=0.9", {}, 20)})
+    careful = NamedThresholds("br", 0.9, 0, "micro_f1", {}, 20)
+    promise = Promise("recall", 0.5, None, 20, 0.6, 0.1)
+    store_thresholds(run, {"careful": careful, "sure": replace(careful, promise=promise)})
     with pytest.raises(OrderfreeError, match="--onnx"):
         app(["export", str(run), str(out)], standalone_mode=False)
     app(["export", "--onnx", "--int8", str(run), str(out), "--json"], standalone_mode=False)
-    assert set(json.loads(capsys.readouterr().out)["bytes"]) == {"encoder.onnx", "br.onnx"}
+    told = capsys.readouterr()
+    assert set(json.loads(told.out)["bytes"]) == {"encoder.onnx", "br.onnx"}
+    assert "promises do not hold with weights in 8 bits" in told.err
     assert not (out / "model.safetensors").exists()
     one, other = (Predictor.load(place).predict_proba(examples(20), "br") for place in (run, out))
     assert not np.array_equal(one, other)  # eight bits are fewer
     assert np.abs(one - other).mean() < 0.05
-    assert load_model(out).decisions.named == load_model(run).decisions.named
+    assert load_model(out).decisions.named == {"careful": careful}
     app(["inspect", str(out), "--json"], standalone_mode=False)
     assert json.loads(capsys.readouterr().out)["parameters"] == load_model(run).network.parameter_count()
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ..errors import OrderfreeError
-from .common import AsJson, RunDirectory
+from .common import AsJson, RunDirectory, say
 
 
 def export(
@@ -33,6 +33,8 @@ def export(
         trained, out, f"{card}\nExported as ONNX graphs{', weights in 8 bits' if int8 else ''}.\n", int8
     )
     sizes = {name: (out / name).stat().st_size for name in names}
+    if int8 and trained.decisions.promises:
+        say("promises do not hold with weights in 8 bits and are left out; `orderfree thresholds` makes them again")
     if as_json:
         print(json.dumps({"out": str(out), "int8": int8, "bytes": sizes}))
         return

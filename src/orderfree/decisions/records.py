@@ -86,6 +86,11 @@ class Decisions:
         of_labels = {name: named.promise for name, named in self.named.items() if named.promise is not None}
         return of_labels | {f"{CANDIDATES}={level}": promise for level, promise in self.candidates.items()}
 
+    def without_promises(self) -> Decisions:
+        """For a network that computes other probabilities: no promise made on those of the first one holds."""
+        plain = {name: named for name, named in self.named.items() if named.promise is None}
+        return replace(self, named=plain, candidates={}, references={})
+
     def candidate_promise(self, level: float) -> Promise:
         if f"{level:g}" not in self.candidates:
             raise OrderfreeError(

@@ -29,7 +29,8 @@ OPSET = 20
 def export_onnx(trained: TrainedModel, out: Path, card: str, int8: bool = False) -> list[str]:
     """Writes a model directory that runs on ONNX Runtime; returns the names of its graphs.
 
-    With int8, weights of matrix products are stored in 8 bits and activations are quantised dynamically."""
+    With int8, weights of matrix products are stored in 8 bits and activations are quantised dynamically. Promises are
+    left out then: they were made with other probabilities."""
     if out.exists():
         raise OrderfreeError(f"{out}: is there already; choose a new directory.")
     _needs("onnx", "onnxscript", "onnxruntime")
@@ -46,7 +47,8 @@ def export_onnx(trained: TrainedModel, out: Path, card: str, int8: bool = False)
         )
     trained.network.eval()
     exported = {"engine": "onnx", "int8": int8, "parameters": trained.network.parameter_count(), "versions": versions()}
-    trained = replace(trained, provenance={**trained.provenance, "exported": exported})
+    decisions = trained.decisions.without_promises() if int8 else trained.decisions
+    trained = replace(trained, provenance={**trained.provenance, "exported": exported}, decisions=decisions)
     with writing_directory(out) as aside:
         names = save_model(trained, aside, card)
         (aside / WEIGHTS).unlink()
