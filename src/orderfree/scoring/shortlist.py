@@ -233,16 +233,11 @@ def fit_scorer(
     return _solved(scorer, examples, confused, seed, c), held_out, Shortlists.join(lists, size)
 
 
-def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int) -> ShortlistScorer:
-    """Centroids and neighbours from more examples. Classifiers, which take long, and how all is combined stay."""
-    again, _ = _remember(examples, scorer.size, seed)
-    return replace(
-        scorer,
-        remembered=again.remembered,
-        remembered_labels=again.remembered_labels,
-        frequent=again.frequent,
-        centroids=_rounded(label_centroids(examples)),
-    )
+def refit_scorer(scorer: ShortlistScorer, examples: Examples, seed: int, c: float) -> ShortlistScorer:
+    """Solved on more examples. How all is combined stays."""
+    confused = largest_products(examples.bags, label_centroids(examples), PROPOSED)  # (N, L)
+    again = _solved(_remember(examples, scorer.size, seed)[0], examples, confused, seed, c)
+    return replace(again, coefficients=scorer.coefficients, set_weights=scorer.set_weights, recency=scorer.recency)
 
 
 def _solved(

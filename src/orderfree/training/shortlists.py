@@ -77,11 +77,11 @@ def start_shortlists(
         )
 
 
-def refit_shortlists(corpora: Sequence[Corpus], seed: int) -> None:
-    """Centroids and neighbours from the training and validation parts; classifiers and all choices stay."""
+def refit_shortlists(encoder: LinearEncoder, corpora: Sequence[Corpus], seed: int) -> None:
+    """Classifiers, centroids and neighbours from the training and validation parts; all choices stay."""
     featurizer = bag_part(corpora[0].featurizer)
     assert featurizer.scorer is not None, "a scorer is solved before it is refitted"
-    featurizer.scorer = refit_scorer(featurizer.scorer, _examples(corpora), seed)
+    featurizer.scorer = refit_scorer(featurizer.scorer, _examples(corpora), seed, _c(encoder))
 
 
 def _check(network: OrderFreeModel, encoder: LinearEncoder, train: Corpus) -> None:

@@ -163,7 +163,7 @@ def solve_again(
     say("fitting the linear classifiers once more, now with the validation examples")
     corpora = (train, valid)
     if encoder.shortlisted:
-        refit_shortlists(corpora, seed)
+        refit_shortlists(encoder, corpora, seed)
         return True
     features = scipy.sparse.vstack([corpus.bag_matrix(encoder.terms.shape[0]) for corpus in corpora], format="csr")
     optional = bag_part(train.featurizer).leading  # (V,)
