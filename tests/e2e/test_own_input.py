@@ -220,6 +220,14 @@ def test_a_replacement_that_is_interrupted_can_be_resumed(
     assert (own_model / "history.jsonl").exists()
 
 
+def test_split_leaves_damaged_rows_out_when_asked(cli: Cli, tmp_path: Path) -> None:
+    table, parts = tmp_path / "a.csv", ("--out", tmp_path / "b.csv", "--out", tmp_path / "c.csv")
+    table.write_text("text,labels\n" + "fish swims,sea\nred wheat,land\n" * 10 + "one,cell,more\n", "utf-8")
+    asked = ("split", table, *parts, "--fraction", "0.5", "--fraction", "0.5")
+    cli(*asked).refused(table, "line 22", "has 3 cells")
+    assert "1 damaged example was left out" in cli(*asked, "--skip-bad").worked().err
+
+
 def test_what_is_left_out_or_repeated_is_said(cli: Cli, toy: Toy, model: Path, tmp_path: Path) -> None:
     lines = toy.lines()
     messy = tmp_path / "messy.jsonl"

@@ -214,19 +214,14 @@ def split(
     separator: Separator = None,
     format: Format = None,
     settings: Settings = None,
+    skip_bad: SkipBad = False,
     as_json: AsJson = False,
 ) -> None:
     """Split labelled data into parts in which every label has its share (stratified)."""
     from .split import split_file
 
-    sizes = split_file(
-        input_file,
-        out,
-        fraction,
-        seed,
-        data_config([*(settings or []), *table_settings(text, labels, separator)], format),
-        say,
-    )
+    settings = [*(settings or []), *table_settings(text, labels, separator), *["data.skip_bad=true"] * skip_bad]
+    sizes = split_file(input_file, out, fraction, seed, data_config(settings, format), say)
     if as_json:
         print(json.dumps({str(path): size for path, size in zip(out, sizes, strict=True)}))
         return

@@ -91,9 +91,11 @@ def _print_comparison(found: dict[str, Any]) -> None:
     )
     print("In brackets: the difference from the first run, and the probability of such a difference by chance (p).")
     right = found["right"]
-    alone = ", ".join(f"only {name} {number:,}" for name, number in right["alone"].items())
+    alone = ", ".join(f"only by {name} {number:,}" for name, number in right["alone"].items())
     of = "" if found["seeds"] is None else " (the runs as they are given)"
-    print(f"Right as a whole{of}: all runs {right['all']:,}, none {right['none']:,}, {alone}.")
+    print(
+        f"Examples with exactly the right labels{of}: by all runs {right['all']:,}, by none {right['none']:,}, {alone}."
+    )
     print(found["p_covers"])
 
 

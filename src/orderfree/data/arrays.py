@@ -126,7 +126,7 @@ class Labelling:
         classes = np.unique(column_or_1d(y, warn=True))
         if separator := forgotten_separator(Counter(map(str, classes.tolist())), ""):
             warnings.warn(
-                f"y holds one string an example, and strings such as "
+                f"y holds one string per example, and strings such as "
                 f"{next(name for name in map(str, classes.tolist()) if separator in name)!r} look like several labels "
                 f"joined by {separator!r}; pass lists: [row.split({separator!r}) for row in y].",
                 stacklevel=4,

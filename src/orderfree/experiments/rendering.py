@@ -18,7 +18,7 @@ from rich.text import Text
 
 DAGGER = "†"
 CUT_SHORT = f"{DAGGER} at least one run of this row was cut short; longer training may change it."
-TEXT_WIDTH = 120
+TEXT_WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +102,13 @@ class Table:
     def to_rich(self) -> RichTable:
         """Our numbers above the printed ones: in separate columns they would not fit a terminal."""
         drawn = RichTable(title=self.title, caption="\n".join(self.notes), box=box.SIMPLE, show_lines=self.has_printed)
+        drawn.pad_edge, drawn.collapse_padding = False, True  # ten columns fit a terminal
         drawn.caption_justify = drawn.title_justify = "left"
-        drawn.add_column("Model")
+        drawn.add_column("Model", min_width=14, overflow="fold")
         drawn.add_column("Seeds", justify="right")
         for column in self.columns:
-            drawn.add_column(f"{column.heading}\n(paper)" if self.has_printed else column.heading, justify="right")
+            heading = column.heading.replace(" ", "\n")
+            drawn.add_column(f"{heading}\n(paper)" if self.has_printed else heading, justify="right", no_wrap=True)
         for row in self.rows:
             cells = (row.title(), str(row.seeds or ""), *(self._stacked(row, column) for column in self.columns))
             drawn.add_row(*map(Text, cells))  # so that square brackets are not parsed as markup
@@ -114,9 +116,10 @@ class Table:
 
     def _stacked(self, row: TableRow, column: Column) -> str:
         cell = row.cells[column.key]
-        ours = cell.ours(column.digits).replace(" ± ", "±") + ("*" if cell.best else "")
+        mean, _, spread = cell.ours(column.digits).partition(" ± ")
         theirs = f"({cell.theirs()})" if cell.printed is not None else ""
-        return f"{ours}\n{theirs}" if self.has_printed else ours
+        lines = [mean + "*" * cell.best, *([f"±{spread}"] if spread else []), *([theirs] if self.has_printed else [])]
+        return "\n".join(lines)
 
     def to_text(self, width: int = TEXT_WIDTH) -> str:
         console = Console(file=io.StringIO(), width=width, color_system=None, legacy_windows=False)

@@ -87,7 +87,8 @@ def _is_share(value: object) -> bool:
 def _sentence(fault: Any) -> str:
     """Without the input, which may be a text that nobody is to read again."""
     where = shortened(".".join(str(part) for part in fault["loc"]))
-    what = shortened(fault["msg"].removeprefix("Value error, "))
+    unknown = fault["type"] == "extra_forbidden"
+    what = "unknown field; see /docs" if unknown else shortened(fault["msg"].removeprefix("Value error, "))
     return f"{where or 'the body'}: {what[0].lower()}{what[1:]}."
 
 

@@ -46,7 +46,11 @@ def test_ours_stands_beside_the_printed_numbers(make_result):
     row = row_of(table, "ocd")
     assert (row.seeds, row.cells["micro_f1"].mean, float(row.cells["micro_f1"].printed)) == (2, 0.6, 0.872)
     assert "| OCD | 2 | 0.600 ± 0.141 | 0.458 |" in table.to_markdown()
-    assert "0.600±0.141" in table.to_text()
+    lines = table.to_text().splitlines()
+    assert max(map(len, lines)) <= 100
+    assert all(line.split()[-1] == "(paper)" for line in lines if "(paper)" in line), "no column is cut off"
+    above = next(number for number, line in enumerate(lines) if "0.600" in line)
+    assert "±0.141" in lines[above + 1]
     assert "(0.458)" in table.to_text()
     assert "not comparable" not in table.to_markdown()
 
