@@ -158,7 +158,7 @@ def test_switching_decoder_and_metric(browser: Any, url: str, model: Any) -> Non
     page = Page(browser, url).ready().type(TEXT).predict("joint")
     page.choose("decoder", "br")
     assert page.shows("br").labels == predicted(model, "br")
-    assert "in no order" in page.find("steps-note").text
+    assert "does not order labels" in page.find("steps-note").text
     page.choose("metric", "example_f1")
     assert page.shows("joint").labels == predicted(model, "best:example_f1")
     assert Select(page.find("decoder")).first_selected_option.get_attribute("value") == ""
