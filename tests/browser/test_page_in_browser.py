@@ -198,7 +198,7 @@ def test_errors_are_said_and_go_away(browser: Any, model: Any) -> None:
 
 
 def test_a_service_that_is_too_slow_says_so(browser: Any, model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orderfree.serve.app.explain", lambda *_: time.sleep(1))
+    monkeypatch.setattr("orderfree.serve.app.explain_texts", lambda *_: time.sleep(1))
     with listening(model, seconds=0.5) as url:
         page = Page(browser, url).ready().type(TEXT)
         page.find("predict").click()
