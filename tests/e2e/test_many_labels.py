@@ -167,3 +167,9 @@ def test_decoders_are_trained_on_examples_that_nothing_was_solved_on(tmp_path: P
         train(load_config(None, settings), documents(300, 8), None, tmp_path / "run", progress=False)
     drawn = np.concatenate(rows)
     assert len(np.unique(drawn)) == len(drawn) == 240 // 3
+
+
+def test_neighbour_sets_need_shortlists(tmp_path: Path) -> None:
+    settings = [*SETTINGS, "decoding.decoder=neighbour_sets", "model.encoder_options.shortlist=50"]
+    with pytest.raises(ConfigError, match="'neighbour_sets' needs shortlists, and 120 labels are too few"):
+        train(load_config(None, settings), documents(700, 1), None, tmp_path / "run", progress=False)

@@ -14,13 +14,13 @@ from typing import Any, TypedDict, Unpack
 
 import torch
 
-from ..build import as_config, build_network, complete_config, precision_needed
+from ..build import as_config, build_network, complete_config, decoders_of, is_shortlisted, precision_needed
 from ..checkpoint import TRAINING, TrainedModel, load_model, save_model, versions
 from ..config import Config
 from ..data.inputs import Input
 from ..data.readers import resolve
 from ..decisions.records import default_decoder
-from ..errors import DataError, OrderfreeError
+from ..errors import ConfigError, DataError, OrderfreeError
 from ..evaluation import decide
 from ..evaluation.probabilities import repair_probabilities
 from ..inference import Predictor
@@ -184,11 +184,22 @@ def _network(
     """The network before the first update."""
     torch.manual_seed(config.seed)
     network = build_network(config, prepared.featurizer.input_size, len(prepared.labels))
+    _check_decoder(config, network)
     balance = label_balance(config, prepared.labels, len(prepared.train))
     start_encoder(network, prepared.train, cache, config.seed, say, balance, prepared.valid)
     if earlier is not None:
         adopt_weights(network, earlier)
     return network
+
+
+def _check_decoder(config: Config, network: OrderFreeModel) -> None:
+    """What the config alone could not tell: the number of labels decides, too."""
+    name, available = config.decoding.decoder, decoders_of(config, is_shortlisted(network))
+    if name is not None and name not in available:
+        raise ConfigError(
+            f"decoding.decoder: {name!r} needs shortlists, and {network.num_labels:,} labels are too few for them; "
+            f"choose one of {', '.join(available)}, or lower model.encoder_options.shortlist."
+        )
 
 
 def _assist(request: Request) -> TrainedModel:
