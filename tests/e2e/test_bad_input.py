@@ -184,7 +184,7 @@ def test_what_is_no_error_is_counted_and_said_once(cli: Cli, write: Write, out: 
     path = write("odd.jsonl", rows(40) + "".join(json.dumps(row) + "\n" for row in odd))
     ended = cli("train", path, "--out", out, *sets(TINY_SPARSE)).worked()
     assert ended.err.count("2 examples name a label more than once") == 1
-    assert ended.err.count("1 texts are empty") == 1
+    assert ended.err.count("1 text is empty and kept") == 1
     assert ended.err.count("1 text was truncated to 500 words") == 1
     provenance = json.loads(cli("inspect", out, "--json").worked().out)["provenance"]
     assert [provenance[key] for key in ("repeated_labels", "empty_texts", "truncated")] == [2, 1, 1]
