@@ -28,6 +28,8 @@ class PredictedCounts:
     labels: int = 0
     empty: int = 0
     withheld: int = 0  # by --abstain-below
+    candidates: int = 0  # sets in lists of --candidates
+    outside: int = 0  # lists that may not hold the true set
 
     def add(self, labels: int) -> None:
         self.inputs += 1
@@ -38,7 +40,11 @@ class PredictedCounts:
         each = self.labels / max(self.inputs, 1)
         withheld = f" ({self.withheld:,} withheld)" if self.withheld else ""
         inputs = counted(self.inputs, "input")
-        return f"{inputs} predicted: {each:.2f} labels each, {self.empty:,} without labels{withheld}"
+        lists = ""
+        if self.candidates or self.outside:
+            each_list = self.candidates / max(self.inputs, 1)
+            lists = f"; {each_list:.2f} candidate sets each, {self.outside:,} lists that may not hold the true set"
+        return f"{inputs} predicted: {each:.2f} labels each, {self.empty:,} without labels{withheld}{lists}"
 
 
 def expectation(trained: TrainedModel) -> str:

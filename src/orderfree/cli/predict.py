@@ -177,6 +177,9 @@ class _Answers:
                 record["alternatives"] = [{"labels": list(a), "log_prob": p} for a, p in others]
             if self.top_k is not None:
                 record["suggestions"] = self._suggestions(prediction, self.top_k)
+            if prediction.candidates is not None:
+                self.written.candidates += len(prediction.candidates.sets)
+                self.written.outside += prediction.candidates.outside
             self.written.add(len(record["labels"]))
             self.truncated += prediction.truncated
             yield record

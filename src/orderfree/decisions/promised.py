@@ -83,7 +83,8 @@ def make_promise(
     missed = np.array([sum(name not in ids for name in set(e.labels or ())) for e in known])  # (N,)
     if wanted[0] == CANDIDATES:
         whole = [example for example in known if not example.unknown]
-        promise = set_promise(_set_scores(predictor, whole), wanted[1], confidence, int(missed.sum()))
+        scores, probs = _set_scores(predictor, whole)
+        promise = set_promise(scores, probs, wanted[1], confidence, int(missed.sum()))
         promise = replace(promise, settings=promised_settings(predictor.limits, None))
         return promise, replace(decisions, candidates={**decisions.candidates, f"{wanted[1]:g}": promise})
     probs, targets = predictor.predict_proba(known, decoder), _targets(predictor, known)  # (N, L)
@@ -125,16 +126,18 @@ def _hidden(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray | 
     return predictor.labels.one_hot(ids)
 
 
-def _set_scores(predictor: Calibrated, examples: Sequence[Example]) -> np.ndarray:
-    """(N,) the score of the true set of every example, as `promises/sets.py` says."""
-    rows, ids = [np.zeros(0)], predictor.labels.ids
+def _set_scores(predictor: Calibrated, examples: Sequence[Example]) -> tuple[np.ndarray, np.ndarray]:
+    """(N,) the score of the true set of every example, as `promises/sets.py` says, and (N, W) the probabilities of the
+    sets found."""
+    rows, found, ids = [np.zeros(0)], [np.zeros((0, LIST_WIDTH))], predictor.labels.ids
     for chunk, decode_input in predictor.batches(examples):
         sets, probs = sets_found(predictor, decode_input)
         truth = _targets(predictor, chunk)  # (B, L)
         unknown = np.array([any(name not in ids for name in example.labels or ()) for example in chunk])  # (B,)
         same = (sets == truth[:, None]).all(axis=2) & (probs > 0) & ~unknown[:, None]  # (B, W)
         rows.append(true_scores(probs, np.where(same.any(axis=1), same.argmax(axis=1), -1)))
-    return np.concatenate(rows)
+        found.append(np.pad(probs, ((0, 0), (0, LIST_WIDTH - probs.shape[1]))))
+    return np.concatenate(rows), np.concatenate(found)
 
 
 def sets_found(predictor: Calibrated, decode_input: DecodeInput) -> tuple[np.ndarray, np.ndarray]:

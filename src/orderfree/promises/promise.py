@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import OrderfreeError
 from .labels import Cells, Refusal, precision_threshold, recall_threshold
-from .sets import list_limit
+from .sets import list_lengths, list_limit
 
 RECALL, PRECISION, CANDIDATES = KINDS = ("recall", "precision", "candidates")
+LISTS = ("median", "mean", "outside")
 USUAL_CONFIDENCE = 0.95  # of a precision, which can be promised with confidence only
 MEANINGS = {
     RECALL: "of the true labels of a new example are predicted, on average over examples",
@@ -32,6 +33,7 @@ class Promise:
     unknown_labels: int = 0  # true labels of these examples that the model does not know, counted as missed
     data: str | None = None  # SHA-256 of the file of these examples
     settings: dict[str, Any] = field(default_factory=dict)  # of decoding, with which alone it holds
+    lists: dict[str, float] | None = None  # of candidates: sets in a list (median, mean), share that may hold none
 
     @property
     def sentence(self) -> str:
@@ -43,6 +45,12 @@ class Promise:
         )
         if self.kind != CANDIDATES:
             told = told.replace("of which it holds for", "on which the share is")
+        if self.lists is not None:
+            median, mean, outside = (self.lists[name] for name in LISTS)
+            told += (
+                f" The length of their lists is {median:.4g} in the median and {mean:.3g} on average; "
+                f"{_percent(outside)} of them may not hold the true set."
+            )
         if self.unknown_labels:
             told += f" {self.unknown_labels:,} of their labels are unknown to the model and count as missed."
         return told
@@ -66,6 +74,8 @@ class Promise:
     def from_json(cls, content: dict[str, Any]) -> Promise:
         """ValueError where the content is no promise."""
         made = cls(**content)
+        if made.lists is not None and not all(math.isfinite(float(made.lists[name])) for name in LISTS):
+            raise ValueError("manifest.json holds a promise of lists without lengths")
         shares = (made.level, made.achieved, made.confidence if made.confidence is not None else 0.5)
         if made.kind not in KINDS or not all(0 <= float(share) <= 1 for share in shares):
             raise ValueError(f"manifest.json holds a promise of {made.kind!r} that is none")
@@ -112,13 +122,17 @@ def label_promise(cells: Cells, kind: str, level: float, confidence: float | Non
     return Promise(kind, level, confidence, cells.examples, achieved, found, unknown_labels)
 
 
-def set_promise(scores: np.ndarray, level: float, confidence: float | None, unknown_labels: int) -> Promise:
-    """The limit of lists that keeps a promise, of the scores of true sets (N,)."""
+def set_promise(
+    scores: np.ndarray, probs: np.ndarray, level: float, confidence: float | None, unknown_labels: int
+) -> Promise:
+    """The limit of lists that keeps a promise, of the scores of true sets (N,) and the probabilities of all (N, W)."""
     found = list_limit(scores, level, confidence)
     if isinstance(found, Refusal):
         raise OrderfreeError(_refusal(found, CANDIDATES, level, confidence, len(scores), unknown_labels))
     achieved = float(np.mean(scores <= found))
-    return Promise(CANDIDATES, level, confidence, len(scores), achieved, found, unknown_labels)
+    lengths, outside = list_lengths(probs, found)
+    lists = {"median": float(np.median(lengths)), "mean": float(lengths.mean()), "outside": float(outside.mean())}
+    return Promise(CANDIDATES, level, confidence, len(scores), achieved, found, unknown_labels, lists=lists)
 
 
 def _refusal(

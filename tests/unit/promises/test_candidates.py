@@ -61,6 +61,16 @@ def test_a_promise_survives_saving_and_is_on_the_card(predictor: Predictor, tmp_
     assert loaded.promises["candidates=0.8"].sentence in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
 
 
+def test_the_promise_tells_how_long_its_lists_are(predictor: Predictor) -> None:
+    promise = predictor.trained.decisions.promises["candidates=0.8"]
+    calibration = predictor.predict(labelled_texts(200, 1), ["beam"], candidates=0.8)
+    lengths = [len(p.candidates.sets) for p in calibration if p.candidates is not None]
+    assert promise.lists is not None
+    assert promise.lists["median"] == np.median(lengths)
+    assert promise.lists["mean"] == pytest.approx(np.mean(lengths), abs=0.05)  # other batches, other last digits
+    assert f"The length of their lists is {np.median(lengths):g} in the median" in promise.sentence
+
+
 def test_what_cannot_be_promised_of_sets(predictor: Predictor) -> None:
     with pytest.raises(OrderfreeError, match=r"promises no lists of candidate sets at 0\.9; it does at 0\.8, and"):
         list(predictor.predict(labelled_texts(3, 2), candidates=0.9))
