@@ -127,7 +127,8 @@ def table_settings(text: list[str] | None, labels: str | None, separator: str | 
     if labels is not None:
         settings += [f"data.labels_field={labels}"]
     if separator is not None:
-        settings += [f"data.label_separator={written.get(separator, separator)}"]
+        quoted = json.dumps(written.get(separator, separator), ensure_ascii=False)  # keeps the blanks of " / "
+        settings += [f"data.label_separator={quoted}"]
     return settings
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from orderfree import __version__
-from orderfree.cli.common import SCORES_SHOWN, print_scores
+from orderfree.build import load_config
+from orderfree.cli.common import SCORES_SHOWN, print_scores, table_settings
 from orderfree.cli.groups import GROUPS
 from orderfree.cli.main import app, run
 
@@ -43,3 +44,10 @@ def test_scores_fit_a_hundred_columns_and_mark_the_recommended_decoder(capsys: p
     assert joint.split() == ["→", "joint", *["0.9877"] * 6]
     assert other.split() == ["best:hamming_accuracy", *["0.9877"] * 6]
     assert note == "→ recommended: `orderfree predict` uses this decision by default."
+
+
+@pytest.mark.parametrize("separator", [";", " / ", " and ", "|", '"', "'", "\\", "\t", "~", "#", "…"])
+def test_a_separator_is_taken_as_it_is_typed(separator: str) -> None:
+    settings = table_settings(None, None, separator)
+    assert load_config(None, settings).data.label_separator == separator
+    assert load_config(None, table_settings(None, None, "\\n")).data.label_separator == "\n"
