@@ -40,7 +40,8 @@ def write_kept_rows(
     first = next(records)  # now it is known what kind of table it is
     kind = format or _kind_of(path, kept)
     added = column
-    while added in kept.rows[0]:
+    taken = {name.casefold() for name in kept.rows[0]}
+    while added.casefold() in taken:  # `Tags` beside `tags` would confuse
         added = f"predicted_{added}"
 
     def rows() -> Iterator[Row]:

@@ -322,3 +322,11 @@ def test_a_split_into_another_format_says_what_is_lost(tmp_path: Path) -> None:
     split_file(path, [tmp_path / "b.jsonl", tmp_path / "c.parquet"], [0.5, 0.5], 1, DataConfig(), said.append)
     assert [line for line in said if "b.jsonl: holds ids, texts and labels" in line]
     assert not [line for line in said if "c.parquet" in line]
+
+
+def test_a_column_that_differs_in_case_is_not_written_beside_its_twin(tmp_path: Path) -> None:
+    path, out = write(tmp_path / "a.csv", csv_of("text,tags")), tmp_path / "out.csv"
+    kept = KeptRows()
+    examples = read_examples(path, DataConfig(), labelled=False, kept=kept)
+    write_kept_rows(({"labels": ["fish"]} for _ in examples), kept, str(out), None, "Tags", ",")
+    assert out.read_text("utf-8").splitlines()[0] == '"text","tags","predicted_Tags"'
