@@ -21,7 +21,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,7 @@ KINDS: dict[str, dict[str, Any]] = {
         "tokens": 8,
     },
 }  # fmt: skip
+SETS = (("a", "b"), ("a",), ("b", "c"))  # of labels
 LARGEST_DAMAGED = 1 << 27  # bytes
 PER_PROCESS = 250
 SHOWN_EVERY = 8  # cases; these are also inspected and made a page of, which takes longer than all the rest
@@ -101,11 +102,13 @@ def make_models(place: Path) -> dict[str, Path]:
     return found
 
 
-def make_model(kind: str, generator: torch.Generator, scale: float = 0.5, **settings: Any) -> TrainedModel:
-    """`settings`: of the section `model` of its config."""
+def make_model(
+    kind: str, generator: torch.Generator, scale: float = 0.5, sets: Sequence[Sequence[str]] = SETS, **settings: Any
+) -> TrainedModel:
+    """`sets`: the label sets of its training examples; `settings`: of the section `model` of its config."""
     small = {"encoder": kind, "encoder_options": KINDS[kind], "label_embedding": 3, "decoder_hidden": 3, "br_hidden": 3}
     config = complete_config({"model": {**small, **settings}, "decoding": {"beam_width": 2}}, "the fuzzer")
-    labels = LabelVocabulary.count([("a", "b"), ("a",), ("b", "c")], "the fuzzer")
+    labels = LabelVocabulary.count(sets, "the fuzzer")
     featurizer: Featurizer
     if kind == "transformer":
         words = {word: place for place, word in enumerate(("[PAD]", "[UNK]", "red", "fish", "a", "one", "in"))}
@@ -118,7 +121,7 @@ def make_model(kind: str, generator: torch.Generator, scale: float = 0.5, **sett
     network = build_network(config, featurizer.input_size, len(labels))
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=scale, generator=generator)
-    each = [0.3, 0.4, 0.5]
+    each = [0.3 + 0.1 * (place % 3) for place in range(len(labels))]
     decisions = Decisions(
         {"br": {"micro_f1": 0.4, "macro_f1": each}},
         {"micro_f1": Decision("br", 0.4), "macro_f1": Decision("br", each)},

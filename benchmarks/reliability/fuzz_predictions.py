@@ -38,6 +38,7 @@ from orderfree.types import Example
 
 ROOT = Path(__file__).resolve().parents[2]
 DECODERS = ("lstm", "sgm", "seq2set")
+LABELS = ("abc", "abcdefgh")  # of which there are fewer sets than a beam holds, or more
 WORDS = ("red", "fish", "a", "one", "in", "blue", "two", "unheard", "\u202e", "")
 TIE = 1e-4  # log-probabilities nearer than this are equal but for rounding, which is another in another batch
 BOUNDS = Bounds(megabytes=1024, processor_seconds=30, seconds=300)
@@ -47,20 +48,21 @@ def made_up(case: int, seed: int) -> tuple[random.Random, Predictor, list[Exampl
     choice = random.Random(f"{seed} {case}")
     kind = choice.choice(sorted(KINDS))
     scale = choice.choice((0.3, 1.0, 3.0, 3.0, 10.0 ** choice.uniform(0, 38)))
+    names = choice.choice(LABELS)
+    sets = [names[: place + 1] for place in range(len(names))]  # the labels of a model are in the order of their names
     trained: TrainedModel = make_model(
-        kind, torch.Generator().manual_seed(case), scale, label_decoder=choice.choice(DECODERS)
+        kind, torch.Generator().manual_seed(case), scale, sets, label_decoder=choice.choice(DECODERS)
     )
     decoding = trained.config.decoding.model_copy(update={"batch_size": choice.choice((1, 3, 64))})
     trained.config = trained.config.model_copy(update={"decoding": decoding})
     predictor = Predictor(trained)
-    fewest, most = sorted(choice.choices(range(4), k=2))
+    fewest, most = sorted(choice.choices(range(len(names) + 1), k=2))
     width = choice.choice((1, 2, 4, 8))
     predictor.limits = replace(predictor.limits, min_labels=fewest, max_labels=max(most, 1), width=width)
-    return choice, predictor, [_example(choice, kind, number) for number in range(choice.randrange(2, 12))]
+    return choice, predictor, [_example(choice, kind, names, number) for number in range(choice.randrange(2, 12))]
 
 
-def _example(choice: random.Random, kind: str, number: int) -> Example:
-    names = ("a", "b", "c")
+def _example(choice: random.Random, kind: str, names: str, number: int) -> Example:
     content: dict[str, Any]
     if kind == "dense":
         size = choice.choice((1.0, 1.0, 10.0 ** choice.uniform(-38, 38)))
@@ -121,22 +123,23 @@ def _tie(one: Any, other: Any) -> bool:
 
 def _unknown_counts(choice: random.Random, predictor: Predictor, found: list[Prediction]) -> str | None:
     """Probabilities of unknown labels are drawn anew, and label sets get them or lose them."""
-    before, after = (judge(predictor, predictions, ["br"]) for predictions in (found, _redrawn(choice, found)))
+    before, after = (
+        judge(predictor, predictions, ["br"]) for predictions in (found, _redrawn(choice, predictor, found))
+    )
     for key in ("decoders", "ranking", "calibration", "precision_recall", "label_calibration", "per_label"):
         if json.dumps(before[key]) != json.dumps(after[key]):
             return f"{key} depends on what is said of unknown labels"
     return None
 
 
-def _redrawn(choice: random.Random, found: list[Prediction]) -> list[Prediction]:
-    names = ("a", "b", "c")
+def _redrawn(choice: random.Random, predictor: Predictor, found: list[Prediction]) -> list[Prediction]:
     changed = []
     for prediction in found:
         lost = set(prediction.example.unknown or ())
         rows = {}
         for key in ("probs", "marginals"):
             row = getattr(prediction, key).copy()
-            row[[names.index(name) for name in lost]] = [choice.random() for _ in lost]
+            row[predictor.labels.known(lost)] = [choice.random() for _ in lost]
             rows[key] = row
         chosen = prediction.label_sets["br"]
         labels = (*(name for name in chosen.labels if name not in lost), *sorted(lost))

@@ -78,7 +78,7 @@ def good_files(folder: Path) -> None:
         (folder / format).mkdir()
         content = contents.get(format, {"text": "red fish, one"})
         labels = ("1", "3") if format == "libsvm" else ("a", "b")
-        made = folder / format / "good"
+        made = folder / format / "text_good"  # a name that every format takes
         write_examples([Example(str(n), **content, labels=labels) for n in range(3)], made, format, DataConfig())
         made.write_bytes(b"\1" + made.read_bytes())
 

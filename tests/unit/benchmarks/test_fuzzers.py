@@ -8,9 +8,11 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import fuzz_predictions
+import fuzz_readers
 import fuzz_sizes
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from heavy_requests import LARGEST_BODY, heavy_body
 
 from orderfree import evaluation, inference
 from orderfree.data.readers import arrays
+from orderfree.data.writers import WRITERS
 
 SMALL = Bounds(megabytes=64, processor_seconds=2, seconds=60)
 
@@ -72,6 +75,12 @@ def test_a_reader_without_limits_is_found(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setattr(arrays, "LARGEST_RATIO", 1 << 60)
     (told,) = outcomes([path], lambda path: fuzz_sizes.tried("hdf5", path), SMALL)
     assert told.startswith("WRONG: ")
+
+
+def test_readers_begin_with_a_good_file_of_every_format_that_is_written(tmp_path: Path) -> None:
+    fuzz_readers.good_files(tmp_path)
+    for format in WRITERS:
+        assert (tmp_path / format / "text_good").read_bytes().startswith(b"\1")
 
 
 CASES = 8
