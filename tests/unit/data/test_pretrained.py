@@ -95,7 +95,7 @@ def test_a_saved_embedder_stands_alone(pretrained: Path, tmp_path: Path) -> None
 
 
 def test_bags_carry_the_embedding_behind_their_terms(pretrained: Path) -> None:
-    options = LinearOptions(embeddings=str(pretrained), embedding_weight=0.25)
+    options = LinearOptions(embeddings=str(pretrained), embedding_weight=0.25, embedding_precision="float32")
     examples = [Example(str(n), text=text) for n, text in enumerate(TEXTS)]
     bag = BagFeaturizer.fit(examples, DataConfig(), options)
     plain = BagFeaturizer.fit(examples, DataConfig(), LinearOptions())
