@@ -80,6 +80,7 @@ def _hdf5(path: Path, **options: Any) -> Path:
     [
         ({"shape": (1 << 20, 2048), "chunks": (1, 2048)}, "says it has shape"),
         ({"shape": (1, 1 << 31), "chunks": (1, 1024)}, "says it has shape"),
+        ({"shape": (2, 400_000), "chunks": (1, 1)}, "rows of 400,000 chunks"),
         ({"shape": (0, 0)}, "none empty"),
     ],
 )

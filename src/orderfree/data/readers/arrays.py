@@ -31,6 +31,7 @@ from .source import Source, readers
 ROWS_AT_ONCE = 1024
 BYTES_AT_ONCE = 1 << 26  # of all columns; one row must not have more
 MOST_LABELS = 1 << 20  # columns of a 0/1 matrix
+CHUNKS_AT_ONCE = 1 << 14  # of an HDF5 dataset: each takes some kilobytes while it is read
 LARGEST_RATIO = 2000  # values to stored bytes: deflate reaches 1,032, and what was never written is stored in none
 LABELS_SUFFIX = ".labels.npy"  # beside an .npy file of features
 
@@ -152,6 +153,12 @@ class _Dataset:
             raise ValueError(f"{dataset.name!r} says it has shape {self.shape} and stores {stored:,} bytes")
         if math.prod(dataset.chunks or ()) * dataset.dtype.itemsize > 4 * BYTES_AT_ONCE:  # it is unpacked as a whole
             raise ValueError(f"{dataset.name!r} is stored in chunks of shape {dataset.chunks}, make them smaller")
+        self.rows_at_once = self.shape[0] if self.shape else 0
+        if dataset.chunks and self.shape:
+            wide = [math.ceil(size / part) for size, part in zip(self.shape[1:], dataset.chunks[1:], strict=True)]
+            self.rows_at_once = CHUNKS_AT_ONCE // max(math.prod(wide), 1)
+            if not self.rows_at_once:
+                raise ValueError(f"{dataset.name!r} has rows of {math.prod(wide):,} chunks, make them larger")
         self.has_text = dataset.dtype.kind == "O"  # of any length
         if self.has_text and (dataset.dtype.metadata or {}).get("vlen") not in (bytes, str):
             raise ValueError(f"{dataset.name!r} holds neither numbers nor text")
@@ -160,7 +167,11 @@ class _Dataset:
     def take(self, rows: int) -> np.ndarray:
         self.start += rows
         taken = slice(self.start - rows, min(self.start, self.shape[0]))
-        return self._texts(taken) if self.has_text else np.asarray(self.dataset[taken])
+        if self.has_text:
+            return self._texts(taken)
+        starts = range(taken.start, taken.stop, max(self.rows_at_once, 1))
+        parts = [self.dataset[start : min(start + self.rows_at_once, taken.stop)] for start in starts]
+        return np.concatenate(parts) if parts else np.asarray(self.dataset[taken])
 
     def _texts(self, rows: slice) -> np.ndarray:
         """One by one: all rows may refer to the same bytes, so that the size of the file says nothing."""
