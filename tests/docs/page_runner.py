@@ -83,7 +83,7 @@ class PageRunner:
             command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=_environment()
         )
         assert self.service.stdout is not None
-        address = re.search(r"http://\S+(?=;)", self.service.stdout.readline())
+        address = re.search(r"http://\S+", self.service.stdout.readline())
         assert address is not None
         self.address = address[0]
 

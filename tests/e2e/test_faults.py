@@ -152,7 +152,7 @@ def test_data_that_changes_while_it_is_read(
 
         return wrapped
 
-    for module, name, reason in ((prepare, "_split", "has grown"), (run, "prepare", "was changed")):
+    for module, name, reason in ((prepare, "_split", "has changed"), (run, "prepare", "was changed")):
         with monkeypatch.context() as patched:
             patched.setattr(module, name, changed_after(getattr(module, name)))
             cli("train", data, "--out", tmp_path / "run", *SPARSE).refused(data, reason, "while it was read")

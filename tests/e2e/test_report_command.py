@@ -149,7 +149,7 @@ def test_what_is_neither_is_refused(cli: Cli, model: Path, toy: Toy, results: Pa
     refused(tmp_path / "other", "neither a run", "nor a folder of results")
     refused(tmp_path / "unfinished", "training is not finished")
     refused(tmp_path / "bad", "none of its result files can be used")
-    cli("report", results, "--data", toy.test, "--out", out).refused("leave --data out")
+    cli("report", results, "--data", toy.test, "--out", out).refused("leave out --data")
     cli("report", model, "--decode", "br", "--out", out).refused("--data")
     cli("report", model, "--data", tmp_path / "none.jsonl", "--out", out).refused("none.jsonl")
     assert not out.exists()
@@ -206,7 +206,7 @@ def test_runs_are_trained_again_with_other_seeds(cli: Cli, model: Path, own_mode
 
 
 def test_what_cannot_be_compared(cli: Cli, model: Path, toy: Toy) -> None:
-    cli("compare", model, "--data", toy.test).refused("two or more")
+    cli("compare", model, "--data", toy.test).refused("at least two runs")
     cli("compare", model, model, "--data", toy.test).refused("named twice")
 
 

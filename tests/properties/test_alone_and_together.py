@@ -14,7 +14,7 @@ from orderfree.decoding.beam import Limits
 from orderfree.decoding.search import searches
 from orderfree.decoding.sets import set_log_prob, step_marginals
 from orderfree.inference import Predictor
-from orderfree.testing.contracts import prefix_model
+from orderfree.testing.contracts import decode_input, prefix_model, rows_of
 from orderfree.types import DecodeInput, DecoderState, Example
 from unit_models import made_model
 
@@ -27,6 +27,7 @@ def problems(draw: st.DrawFn) -> tuple[DecodeInput, Limits]:
     """Some inputs have small sets and some large ones, so that they have ended at different steps."""
     labels, seed = draw(st.sampled_from((2, 5, 16))), draw(st.integers(0, 10_000))
     plain_step, state = prefix_model(INPUTS, labels, seed, scale=draw(st.sampled_from((0.5, 1.5, 4.0))))
+    made_up = decode_input(INPUTS, labels, seed)  # of which scores and candidate sets are taken
     generator = torch.Generator().manual_seed(seed)
     ends = torch.randint(-1, 2, (INPUTS, 1, 1), generator=generator) * 6.0  # added to the logit of <eos>
 
@@ -37,21 +38,11 @@ def problems(draw: st.DrawFn) -> tuple[DecodeInput, Limits]:
         return logits, state
 
     state = replace(state, memory=ends)
-    br_logits, scores = 2 * torch.randn(2, INPUTS, labels, generator=generator)
+    br_logits = 2 * torch.randn(INPUTS, labels, generator=generator)
     fewest = draw(st.integers(0, 3))
     most = draw(st.integers(max(fewest, 1), 8))
     limits = Limits(draw(st.integers(1, 8)), fewest, most, draw(st.booleans()))
-    return DecodeInput(labels, step, state, br_logits, scores=scores), limits
-
-
-def some(problem: DecodeInput, places: list[int]) -> DecodeInput:
-    rows = torch.tensor(places)
-    assert problem.state is not None
-    assert problem.br_logits is not None
-    assert problem.scores is not None
-    return replace(
-        problem, state=problem.state.select(rows, rows), br_logits=problem.br_logits[rows], scores=problem.scores[rows]
-    )
+    return replace(made_up, step=step, state=state, br_logits=br_logits), limits
 
 
 def best(problem: DecodeInput, limits: Limits, name: str) -> list[list[float]]:
@@ -71,8 +62,10 @@ def test_every_search(name: str, problem: tuple[DecodeInput, Limits], some_place
     whole, limits = problem
     together = best(whole, limits, name)
     for place in range(INPUTS):
-        assert best(some(whole, [place]), limits, name)[0] == pytest.approx(together[place], abs=1e-4), place
-    for place, found in zip(some_places, best(some(whole, some_places), limits, name), strict=True):
+        assert best(rows_of(whole, torch.tensor([place])), limits, name)[0] == pytest.approx(
+            together[place], abs=1e-4
+        ), place
+    for place, found in zip(some_places, best(rows_of(whole, torch.tensor(some_places)), limits, name), strict=True):
         assert found == pytest.approx(together[place], abs=1e-4), place
 
 
@@ -83,7 +76,7 @@ def test_probabilities_of_labels_and_sets(problem: tuple[DecodeInput, Limits]) -
     sets = torch.rand(INPUTS, whole.num_labels, generator=torch.Generator().manual_seed(1)) < 0.4
     marginals, log_probs = step_marginals(whole, limits), set_log_prob(whole, sets, limits)
     for place in range(INPUTS):
-        one = some(whole, [place])
+        one = rows_of(whole, torch.tensor([place]))
         assert torch.allclose(step_marginals(one, limits)[0], marginals[place], atol=1e-5)
         assert torch.allclose(set_log_prob(one, sets[place : place + 1], limits)[0], log_probs[place], atol=1e-4)
 

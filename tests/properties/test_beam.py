@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from orderfree.decoding.beam import Limits, beam_search
 from orderfree.decoding.search import searches
 from orderfree.nn.label_decoder import LabelDecoder
-from orderfree.testing.contracts import decode_input, prefix_model
+from orderfree.testing.contracts import decode_input, prefix_model, rows_of
 from orderfree.types import DecodeInput, DecoderState, EncoderOutput, Hypotheses, Step
 from speed.exhaustive import all_sequences, exhaustive_search, loop_beam, path_log_prob
 
@@ -167,14 +167,7 @@ def test_the_rest_of_the_batch_changes_nothing(problem, limits: Limits, name: st
     given_input = decode_input(9, num_labels, seed)
     together = searches[name](given_input, limits)
     for place in range(9):
-        own_row = slice(place, place + 1)
-        alone = DecodeInput(
-            num_labels,
-            given_input.step,
-            one(given_input.state, place),
-            given_input.br_logits[own_row],
-            scores=given_input.scores[own_row],
-        )
+        alone = rows_of(given_input, torch.tensor([place]))
         own = listed(searches[name](alone, limits), 0, num_labels)
         batched = listed(together, place, num_labels)
         assert [labels for labels, _, _ in batched] == [labels for labels, _, _ in own]

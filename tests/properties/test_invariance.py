@@ -15,6 +15,7 @@ from orderfree.build import build_network, complete_config
 from orderfree.decoding.beam import Limits
 from orderfree.decoding.rollout import RolloutTask
 from orderfree.decoding.search import searches
+from orderfree.decoding.sets import set_log_prob_br
 from orderfree.nn.model import OrderFreeModel
 from orderfree.objectives import objectives
 from orderfree.objectives.multitask import Criterion, multitask, step_losses
@@ -125,7 +126,10 @@ def decode_input(network: OrderFreeModel, inputs: TokenInput) -> DecodeInput:
         return network.label_decoder.step(previous, state)
 
     br_logits = network.br_decoder(encoded)
-    return DecodeInput(LABELS, step, state, br_logits, scores=br_logits)  # this encoder has no scores of its own
+    sets = br_logits[:, None] > torch.tensor([-0.5, 0.0, 0.5])[:, None]  # (B, 3, L)
+    of_sets = set_log_prob_br(br_logits[:, None], sets)  # (B, 3)
+    # this encoder has neither scores nor candidate sets of its own
+    return DecodeInput(LABELS, step, state, br_logits, scores=br_logits, sets=sets, set_log_probs=of_sets)
 
 
 @quick

@@ -128,7 +128,7 @@ def check_search(name: str, limits: Limits | None = None) -> None:
         _check_hypotheses(f"search {name!r} with {limit}", found.sequences, found.scores, found.log_probs, limit)
         assert len(found.sequences) == 6, f"search {name!r}: answers {len(found.sequences)} of 6 inputs."
         for place in range(6):
-            alone = search(_one_input(given, place), limit)
+            alone = search(rows_of(given, torch.tensor([place])), limit)
             best, own = (_labels(sequences[0]) for sequences in (found.sequences[place], alone.sequences[0]))
             assert best == own, f"search {name!r} with {limit}: input {place} gives {best} in a batch and {own} alone."
             assert torch.allclose(found.scores[place, 0], alone.scores[0, 0], atol=TOLERANCE), (
@@ -209,11 +209,21 @@ def prefix_model(
 
 
 def decode_input(inputs: int, num_labels: int, seed: int) -> DecodeInput:
-    """Both decoders of a made-up model, for searches."""
+    """Both decoders of a made-up model, and candidate sets, for searches."""
     step, state = prefix_model(inputs, num_labels, seed)
     br_logits = 2 * torch.randn(inputs, num_labels, generator=torch.Generator().manual_seed(seed + 1))
     scores = torch.randn(inputs, num_labels, generator=torch.Generator().manual_seed(seed + 2))
-    return DecodeInput(num_labels, step, state, br_logits, scores=scores)
+    generator = torch.Generator().manual_seed(seed + 3)
+    sets = torch.rand(inputs, 5, num_labels, generator=generator) < 0.4  # (B, S, L)
+    set_log_probs = torch.randn(inputs, 5, generator=generator).log_softmax(dim=-1)  # (B, S)
+    return DecodeInput(num_labels, step, state, br_logits, scores=scores, sets=sets, set_log_probs=set_log_probs)
+
+
+def rows_of(given: DecodeInput, rows: Tensor) -> DecodeInput:
+    """These inputs alone, of a made-up model."""
+    assert given.state is not None
+    kept = {name: getattr(given, name)[rows] for name in ("br_logits", "scores", "sets", "set_log_probs")}
+    return dataclasses.replace(given, state=given.state.select(rows, rows), **kept)
 
 
 def _options(entry: Any, who: str) -> Section:
@@ -329,16 +339,6 @@ def _labels(sequence: Tensor) -> list[int]:
     """The labels before the first <eos>."""
     values = sequence.tolist()
     return values[: values.index(LABELS)] if LABELS in values else values
-
-
-def _one_input(given: DecodeInput, place: int) -> DecodeInput:
-    assert given.state is not None
-    assert given.br_logits is not None
-    assert given.scores is not None
-    row = torch.tensor([place])
-    return dataclasses.replace(
-        given, state=given.state.select(row, row), br_logits=given.br_logits[row], scores=given.scores[row]
-    )
 
 
 def _examples_for(name: str) -> list[Example]:

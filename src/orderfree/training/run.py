@@ -144,7 +144,7 @@ def _train(config: Config, request: Request, data: dict[str, str] | None) -> Tra
         prepared, earlier = _prepared(config, request, cache, say)
         if request.fingerprints(config) != data:
             changed = request.train_data if isinstance(request.train_data, str | Path) else None
-            raise DataError("was changed while it was read; start again when nobody writes to it.", changed)
+            raise DataError("was changed while it was read; start again when no program writes to it.", changed)
         network = _network(config, prepared, earlier, cache, say)
     request.team.wait()  # the other processes read settings and solved encoders from the directory
     provenance = {"data": data, **prepared.provenance, "seed": config.seed, "versions": versions()}

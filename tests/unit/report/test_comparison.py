@@ -135,4 +135,4 @@ def test_the_page(found: dict[str, Any]) -> None:
     assert page.count("&lt;script&gt;") == 2
     assert "decoded with joint (first), joint (second)" in page
     assert "not the training" in page
-    assert "Only first: 1;" in page
+    assert "Only from first: 1;" in page

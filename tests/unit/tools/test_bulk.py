@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -70,9 +71,10 @@ def kill_a_worker_once_parts_are_there(directory: Path, ended: threading.Event, 
     while not ended.is_set() and not killed:
         if len(list(directory.glob("part-*"))) >= 2:
             below = psutil.Process().children(recursive=True)
-            for worker in [one for one in below if "PartWorker" in " ".join(one.cmdline())][:1]:
-                os.kill(worker.pid, signal.SIGKILL)
-                killed.append(worker.pid)
+            with contextlib.suppress(psutil.NoSuchProcess):  # another process of Ray has ended meanwhile
+                for worker in [one for one in below if "PartWorker" in " ".join(one.cmdline())][:1]:
+                    os.kill(worker.pid, signal.SIGKILL)
+                    killed.append(worker.pid)
         time.sleep(0.005)
 
 
