@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -69,13 +68,18 @@ def rows_of(directory: Path) -> list[dict[str, Any]]:
 
 def kill_a_worker_once_parts_are_there(directory: Path, ended: threading.Event, killed: list[int]) -> None:
     while not ended.is_set() and not killed:
-        if len(list(directory.glob("part-*"))) >= 2:
-            below = psutil.Process().children(recursive=True)
-            with contextlib.suppress(psutil.NoSuchProcess):  # another process of Ray has ended meanwhile
-                for worker in [one for one in below if "PartWorker" in " ".join(one.cmdline())][:1]:
-                    os.kill(worker.pid, signal.SIGKILL)
-                    killed.append(worker.pid)
+        if any(directory.glob("part-*")):
+            for worker in [one for one in psutil.Process().children(recursive=True) if makes_parts(one)][:1]:
+                os.kill(worker.pid, signal.SIGKILL)
+                killed.append(worker.pid)
         time.sleep(0.005)
+
+
+def makes_parts(process: psutil.Process) -> bool:
+    try:
+        return "PartWorker" in " ".join(process.cmdline())
+    except psutil.Error:  # it has ended meanwhile
+        return False
 
 
 def test_a_part_is_these_rows_of_the_file(inputs: list[str]) -> None:
